@@ -1,0 +1,119 @@
+// What a fresh clone lacks: the packages, a MariaDB server and the compiled sources. Each function here brings one of
+// them, says so in one line on stderr when there is something to do, and costs next to nothing when there is not.
+// Only built-in modules may be imported, because this file runs before the packages are there.
+
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, statSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** A failure that the user can act on: its message is the whole story and needs no stack. */
+export class SetupError extends Error {
+  name = 'SetupError';
+}
+
+/** Brings the packages that package-lock.json names, when they are missing or older than it. */
+export function installPackages() {
+  // npm writes this file when it has finished, so a half-done installation does not count as one.
+  const installed = modifiedMs('node_modules/.package-lock.json');
+  if (installed !== undefined && installed >= (modifiedMs('package-lock.json') ?? 0)) return;
+
+  say('installing the packages (npm ci)');
+  // The compiler is a development dependency, and NODE_ENV=production would leave it out.
+  runQuietly('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], 'npm ci');
+}
+
+/** Brings a MariaDB server, and its command line client if asked to, by the machine's own package manager. */
+export function installMariadb({ client = false } = {}) {
+  const programs = ['mariadbd', 'mariadb-install-db', ...(client ? ['mariadb'] : [])];
+  const missing = programs.filter((program) => findProgram(program) === undefined);
+  if (missing.length === 0) return;
+
+  const hint =
+    'install MariaDB (Debian and Ubuntu: mariadb-server-core and mariadb-client-core), ' +
+    'or start with --mysql_url to use a server that you have';
+  const manager = PACKAGE_MANAGERS.find(({ name }) => findProgram(name) !== undefined);
+  if (manager === undefined) throw new SetupError(`${missing.join(', ')} not found: ${hint}`);
+  const prefix = manager.needsRoot ? rootPrefix() : [];
+  if (prefix === undefined) throw new SetupError(`${missing.join(', ')} not found and no right to install: ${hint}`);
+
+  say(`installing MariaDB (${manager.name}: ${manager.packages.join(', ')})`);
+  for (const step of [...manager.prepare, [...manager.install, ...manager.packages]]) {
+    const [command, ...args] = [...prefix, 'env', 'DEBIAN_FRONTEND=noninteractive', manager.name, ...step];
+    runQuietly(command, args, `${manager.name} ${step[0]}`, hint);
+  }
+
+  const stillMissing = programs.filter((program) => findProgram(program) === undefined);
+  if (stillMissing.length > 0)
+    throw new SetupError(`${manager.name} did not bring ${stillMissing.join(', ')}: ${hint}`);
+}
+
+/** Compiles the projects at the given paths; the compiler itself knows what has changed. */
+export function build(projects) {
+  const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
+  const pretty = process.stderr.isTTY ? ['--pretty'] : [];
+  runQuietly(process.execPath, [compiler, '-b', ...projects, ...pretty], 'the build');
+}
+
+/** Finds an executable as a shell would, and also where servers are kept that a user's PATH often leaves out. */
+export function findProgram(name) {
+  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin', '/usr/bin'];
+  for (const folder of folders) {
+    const path = join(folder, name);
+    try {
+      accessSync(path, constants.X_OK);
+      if (statSync(path).isFile()) return path;
+    } catch {
+      // It is not in this folder.
+    }
+  }
+  return undefined;
+}
+
+/** Runs a command, shows what it printed only if it fails, and then throws. Returns what it wrote to stdout. */
+export function runQuietly(command, args, title, hint = '') {
+  const result = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: OUTPUT_BYTES_MAX });
+  if (result.status === 0) return result.stdout;
+
+  process.stderr.write(`${result.stdout ?? ''}${result.stderr ?? ''}`);
+  const reason = result.error?.message ?? (result.signal ? `ended by ${result.signal}` : `exit code ${result.status}`);
+  throw new SetupError(`${title} failed: ${reason}${hint && `: ${hint}`}`);
+}
+
+/** Tells the user what is going on; stdout is kept for what the user asked for. */
+export function say(line) {
+  process.stderr.write(`sluice: ${line}\n`);
+}
+
+const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
+
+const PACKAGE_MANAGERS = [
+  {
+    name: 'apt-get',
+    needsRoot: true,
+    prepare: [['update']],
+    install: ['install', '-y', '--no-install-recommends'],
+    packages: ['mariadb-server-core', 'mariadb-client-core'],
+  },
+  { name: 'dnf', needsRoot: true, prepare: [], install: ['install', '-y'], packages: ['mariadb-server', 'mariadb'] },
+  {
+    name: 'apk',
+    needsRoot: true,
+    prepare: [],
+    install: ['add', '--no-cache'],
+    packages: ['mariadb', 'mariadb-client'],
+  },
+  { name: 'brew', needsRoot: false, prepare: [], install: ['install'], packages: ['mariadb'] },
+];
+
+/** The words to put before a command that needs root: none, a sudo that does not ask, or undefined if neither works. */
+function rootPrefix() {
+  if (process.getuid?.() === 0) return [];
+  return spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0 ? ['sudo', '-n'] : undefined;
+}
+
+function modifiedMs(path) {
+  return statSync(join(ROOT, path), { throwIfNoEntry: false })?.mtimeMs;
+}
