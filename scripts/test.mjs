@@ -1,0 +1,169 @@
+// npm test: brings what is missing, compiles and lints everything, and runs the tests against one MariaDB and one MySQL
+// that the whole suite shares. The last line on stdout is the count: "N passed, N failed". Arguments choose test files
+// (test/query/ring.test.ts) or are options for tap.
+
+import { spawn } from 'node:child_process';
+import { createWriteStream, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { constants, tmpdir } from 'node:os';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { obtainMysql } from './mysql.mjs';
+import { build, installMariadb, installPackages, ROOT, runQuietly, SetupError, say } from './setup.mjs';
+
+const TEST_FILE_SECONDS_MAX = 600;
+
+// How long tap may take to end its children after it was told to stop.
+const TAP_STOP_MS_MAX = 10_000;
+
+const TAP_LOG = join(ROOT, '.cache/test.log');
+
+const counts = { passed: 0, failed: 0, skipped: 0 };
+let mysqlMissing;
+let interruptedBy;
+let tap;
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  // The first signal ends tap, and the way out of main() is the usual one, past everything that must be stopped.
+  process.on(signal, () => {
+    if (interruptedBy !== undefined) return;
+    interruptedBy = signal;
+    tap?.kill('SIGTERM');
+    setTimeout(() => tap?.kill('SIGKILL'), TAP_STOP_MS_MAX).unref();
+  });
+}
+
+try {
+  await main();
+} catch (error) {
+  counts.failed++;
+  say(error instanceof SetupError ? error.message : error.stack);
+}
+conclude();
+
+async function main() {
+  installPackages();
+  installMariadb({ client: true });
+  mysqlMissing = obtainMysql();
+  warnAboutMysql();
+  build(['.']);
+  lint();
+
+  // Whatever the tests leave in the temporary folder goes with this one. Its path is short, as sockets lie in it.
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
+  try {
+    process.env.TMPDIR = folder;
+    await withServers((environment) => runTests(environment));
+  } finally {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
+  }
+}
+
+/** A fault of style is one failure among others: the tests are still run. */
+function lint() {
+  try {
+    const biome = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
+    runQuietly(process.execPath, [biome, 'check', '--diagnostic-level=error', '.'], 'the linter');
+  } catch (error) {
+    counts.failed++;
+    say(error.message);
+  }
+}
+
+/** Starts the servers that the suite shares, calls back with the environment that names them, and stops them. */
+async function withServers(use) {
+  const { SHARED_SERVERS_VARIABLE, startServer } = await import(
+    pathToFileURL(join(ROOT, 'build/test/support/servers.js')).href
+  );
+  const kinds = mysqlMissing === undefined ? ['mariadb', 'mysql'] : ['mariadb'];
+  const starts = await Promise.allSettled(kinds.map((kind) => startServer(kind)));
+  const servers = starts.filter((start) => start.status === 'fulfilled').map((start) => start.value);
+  try {
+    const failure = starts.find((start) => start.status === 'rejected');
+    if (failure !== undefined) throw failure.reason;
+    say(`testing with ${servers.map((server) => `${server.kind} ${server.version}`).join(' and ')}`);
+    const shared = servers.map(({ kind, version, socketPath, port, pid }) => ({
+      kind,
+      version,
+      socketPath,
+      port,
+      pid,
+    }));
+    await use({ ...process.env, [SHARED_SERVERS_VARIABLE]: JSON.stringify(shared) });
+  } finally {
+    await Promise.all(servers.map((server) => server.stop()));
+  }
+}
+
+async function runTests(environment) {
+  if (interruptedBy !== undefined) return;
+  const { files, options } = readArguments(process.argv.slice(2));
+  // Not before now, as it reads with a parser that is one of the packages.
+  const { createReport } = await import('./report.mjs');
+  const report = createReport(counts, (text) => process.stdout.write(text));
+  const failedBefore = counts.failed;
+  const reported = new Promise((resolve) => report.on('complete', resolve));
+
+  const program = join(ROOT, 'node_modules/tap/dist/esm/run.mjs');
+  const settings = ['--reporter=tap', '--jobs=1', `--timeout=${TEST_FILE_SECONDS_MAX}`];
+  tap = spawn(process.execPath, [program, ...settings, ...options, ...files], {
+    cwd: ROOT,
+    env: environment,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  mkdirSync(dirname(TAP_LOG), { recursive: true });
+  tap.stdout.pipe(createWriteStream(TAP_LOG));
+  tap.stdout.pipe(report);
+  const [code, signal] = await new Promise((resolve, reject) => {
+    tap.on('error', reject);
+    tap.on('close', (...how) => resolve(how));
+  });
+  tap = undefined;
+  await reported;
+
+  if ((code !== 0 || signal !== null) && counts.failed === failedBefore) {
+    // Something went wrong that is no test's failure: tap itself, or a file of which nothing was heard.
+    counts.failed++;
+    say(`tap ended with ${signal ?? `code ${code}`} though no test failed; its log is ${relative(ROOT, TAP_LOG)}`);
+  } else if (counts.passed + counts.failed === failedBefore) {
+    counts.failed++;
+    say('no test was run');
+  }
+}
+
+/** Splits the command line into the compiled forms of the test files it names and the options for tap. */
+function readArguments(given) {
+  const sources = readdirSync(join(ROOT, 'test'), { recursive: true })
+    .filter((name) => name.endsWith('.test.ts'))
+    .map((name) => join('test', name))
+    .sort();
+  const chosen = given
+    .filter((arg) => !arg.startsWith('-'))
+    .flatMap((arg) => {
+      const path = relative(ROOT, resolve(ROOT, arg));
+      const matches = sources.filter((source) => source === path || source.startsWith(path + sep));
+      if (matches.length === 0) throw new SetupError(`no test file ${arg}`);
+      return matches;
+    });
+  return {
+    // Only what has a source is run: the compiled form of a test that has been removed is still in the folder.
+    files: (chosen.length > 0 ? chosen : sources).map((source) => join('build', source.replace(/\.ts$/, '.js'))),
+    options: given.filter((arg) => arg.startsWith('-')),
+  };
+}
+
+function warnAboutMysql() {
+  if (mysqlMissing === undefined) return;
+  const line = '!'.repeat(100);
+  process.stderr.write(`${line}\n!! NOT TESTED WITH MySQL, WITH MariaDB ALONE: ${mysqlMissing}\n${line}\n`);
+}
+
+function conclude() {
+  warnAboutMysql();
+  if (interruptedBy !== undefined) {
+    counts.failed++;
+    say(`interrupted by ${interruptedBy}`);
+  }
+  const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : '';
+  process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${skipped}\n`);
+  process.exitCode = interruptedBy ? 128 + constants.signals[interruptedBy] : Math.min(counts.failed, 1);
+}
