@@ -1,0 +1,106 @@
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+
+/** The kernel's `sun_path` is 108 bytes (104 on some systems), and its last byte is a zero. */
+const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
+
+const SOCKET_NAME = 'mariadb.sock';
+const OUTSIDE_PREFIX = 'sluice-';
+
+/** The folders and files of a private MariaDB, all below `<data_dir>/mariadb` and open to their user only. */
+export class Folders {
+  /** The real, absolute path of `<data_dir>/mariadb`. */
+  readonly root: string;
+  /** The finished data directory. It exists if and only if a first start has been completed. */
+  readonly data: string;
+  /** The data directory of a first start that is under way, or was cut off. */
+  readonly unfinished: string;
+  readonly log: string;
+  readonly lock: string;
+  /** MariaDB may read and write files for SQL in this folder only, and nobody puts any there. */
+  readonly files: string;
+  readonly temporary: string;
+  /** A folder with the socket and the pid file; a link to one elsewhere if this path is too long for a socket. */
+  readonly #run: string;
+  /** Where that link points to, should someone remove the whole data directory while the server runs. */
+  #outside: string | undefined;
+
+  /** Makes `dataDir` and the root if there are none. Throws the file system's error if it cannot. */
+  constructor(dataDir: string) {
+    const root = join(resolve(dataDir), 'mariadb');
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+    chmodSync(root, 0o700);
+    this.root = realpathSync(root);
+    this.data = join(this.root, 'data');
+    this.unfinished = join(this.root, 'data-unfinished');
+    this.log = join(this.root, 'error.log');
+    this.lock = join(this.root, 'lock');
+    this.files = join(this.root, 'files');
+    this.temporary = join(this.root, 'tmp');
+    this.#run = join(this.root, 'run');
+  }
+
+  isFinished(): boolean {
+    return existsSync(this.data);
+  }
+
+  /** Removes what an earlier run left, and makes the folders of this one. Only the lock's holder may call it. */
+  prepare(): void {
+    this.removeTransient();
+    this.removeUnfinished();
+    for (const folder of [this.files, this.temporary]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  }
+
+  /** Removes a first start that was cut off; a process of it that is about to die may still add a file. */
+  removeUnfinished(): void {
+    rmSync(this.unfinished, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 });
+  }
+
+  /** Makes the folder of the socket, open to its user only, and returns the socket's path. */
+  makeSocketPath(): string {
+    const inside = join(this.#run, SOCKET_NAME);
+    if (Buffer.byteLength(inside) <= SOCKET_PATH_BYTES_MAX) {
+      mkdirSync(this.#run, { mode: 0o700 });
+      return inside;
+    }
+    const outside = mkdtempSync(join(tmpdir(), OUTSIDE_PREFIX));
+    this.#outside = outside;
+    // The link is how the next start finds the folder if this process is killed.
+    symlinkSync(outside, this.#run);
+    return join(outside, SOCKET_NAME);
+  }
+
+  /** Removes the socket, the pid file and every temporary file. Synchronous, and safe to call again. */
+  removeTransient(): void {
+    const outside = this.#outside ?? this.#linked();
+    if (outside !== undefined) rmSync(outside, { recursive: true, force: true });
+    // rmSync does not follow a link, so the next line removes a folder or a link alike.
+    rmSync(this.#run, { recursive: true, force: true });
+    rmSync(this.temporary, { recursive: true, force: true });
+  }
+
+  #linked(): string | undefined {
+    try {
+      if (!lstatSync(this.#run).isSymbolicLink()) return undefined;
+      const target = readlinkSync(this.#run);
+      // Only a folder that holds nothing but what we put there is removed, wherever the link points to.
+      if (!basename(target).startsWith(OUTSIDE_PREFIX) || lstatSync(target).uid !== process.getuid?.())
+        return undefined;
+      return readdirSync(target).every((name) => name.startsWith('mariadb.')) ? target : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,95 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, sep } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const POLL_MS = 10;
+
+/** A server that wrote much takes a while to flush; after this it is killed, which InnoDB survives. */
+const END_TIMEOUT_MS = 10_000;
+
+/**
+ * A text that is equal for as long as the process `pid` lives and that no later process with the
+ * same number has; undefined if there is no such process. A zombie counts as gone.
+ */
+export function identify(pid: number): string | undefined {
+  if (process.platform !== 'linux') return answers(pid) ? 'alive' : undefined;
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The second field is the program's name in parentheses, and may itself hold spaces and parentheses.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const [state] = fields;
+    if (state === 'Z' || state === 'X') return undefined;
+    // Start times count from the boot, so a number and a time can come again after the next one.
+    return `${bootId()}/${fields[19]}`;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Ends every MariaDB server and installer of this user whose data directory lies below `folder` (an
+ * absolute, real path), and waits until they are gone. Without /proc it finds none: InnoDB's own lock
+ * then refuses the start. Throws an Error if one of them outlives SIGKILL.
+ */
+export async function endServersBelow(folder: string): Promise<void> {
+  for (const { pid, server } of serversBelow(folder)) await end(pid, server ? 'SIGTERM' : 'SIGKILL');
+}
+
+/** The servers and installers of this user whose data directory lies below `folder`; none without /proc. */
+export function serversBelow(folder: string): { readonly pid: number; readonly server: boolean }[] {
+  if (process.platform !== 'linux') return [];
+  const found: { pid: number; server: boolean }[] = [];
+  for (const entry of readdirSync('/proc')) {
+    const pid = Number(entry);
+    if (!Number.isInteger(pid)) continue;
+    const words = commandLine(pid);
+    // An installer is a script, so that its name comes after its interpreter's.
+    const names = words.slice(0, 2).map((word) => basename(word));
+    const server = names[0] === 'mariadbd';
+    if (!server && !names.includes('mariadb-install-db')) continue;
+    if (words.some((word) => word.startsWith(`--datadir=${folder}${sep}`))) found.push({ pid, server });
+  }
+  // Installers go first, or they would see their server end and go on with the next step.
+  return found.sort((one, other) => Number(one.server) - Number(other.server));
+}
+
+async function end(pid: number, first: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+  const identity = identify(pid);
+  if (identity === undefined) return;
+  for (const signal of [first, 'SIGKILL'] as const) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      return;
+    }
+    const deadline = performance.now() + END_TIMEOUT_MS;
+    while (performance.now() < deadline) {
+      // It is no child of ours, so nothing tells us of its end.
+      if (identify(pid) !== identity) return;
+      await delay(POLL_MS);
+    }
+  }
+  throw new Error(`mariadbd (process ${pid}) is left from an earlier run and does not end`);
+}
+
+function commandLine(pid: number): string[] {
+  try {
+    if (statSync(`/proc/${pid}`).uid !== process.getuid?.()) return [];
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
+}
+
+function answers(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+function bootId(): string {
+  return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
+}

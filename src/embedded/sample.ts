@@ -1,0 +1,422 @@
+import { RIVERS } from './rivers.ts';
+
+/** The name of the sample database. */
+export const SAMPLE_DATABASE = 'waterways';
+
+const PLACES_PER_RIVER = 5;
+const STATIONS = RIVERS.length * PLACES_PER_RIVER;
+/** Four readings a day at each station, all through the leap year 2024. */
+const READINGS_PER_STATION = 4 * 366;
+const READINGS = STATIONS * READINGS_PER_STATION;
+const OPERATORS = 60;
+const GATES = 3 * STATIONS;
+const MOVES = 36_000;
+const INSPECTIONS = 1_200;
+
+/** Changing it changes every row that is made up, and nothing else. */
+const SEED = 'sluice-1';
+
+/**
+ * The sample database as SQL for `mariadbd --bootstrap`: one statement per element, no semicolons.
+ *
+ * The rows are made by the server from its sequence tables. What looks random is a checksum of the seed
+ * and the row's number, never RAND(), so that every first start makes the same data. Needs MariaDB 10.11.
+ */
+export function sampleStatements(): string[] {
+  return [
+    `CREATE DATABASE ${SAMPLE_DATABASE} CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci`,
+    `USE ${SAMPLE_DATABASE}`,
+    `SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci`,
+    `SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_UNSIGNED_SUBTRACTION'`,
+    // With both checks off InnoDB fills an empty table by sorting, without an undo record per row.
+    `SET unique_checks = 0, foreign_key_checks = 0`,
+    ...rivers(),
+    ...operators(),
+    ...stations(),
+    ...gates(),
+    ...readings(),
+    ...alarms(),
+    ...moves(),
+    ...inspections(),
+    ...typeGallery(),
+    ...views(),
+    `ANALYZE TABLE river, operator, station, gate, reading, alarm, gate_move, inspection`,
+  ];
+}
+
+function rivers(): string[] {
+  const rows = RIVERS.map(
+    ({ name, country, length_km, flow_m3s, source, mouth }, index) =>
+      `(${index + 1}, ${quote(name)}, '${country}', ${length_km}, ${flow_m3s}, ` +
+      `POINT(${source.join(', ')}), ST_GeomFromText('LINESTRING(${source.join(' ')}, ${mouth.join(' ')})'))`,
+  );
+  return [
+    `CREATE TABLE river (
+      id TINYINT UNSIGNED NOT NULL PRIMARY KEY,
+      name VARCHAR(40) NOT NULL UNIQUE,
+      country CHAR(2) CHARACTER SET ascii NOT NULL COMMENT 'of the mouth, ISO 3166',
+      length_km DECIMAL(6,1) NOT NULL,
+      mean_flow_m3s FLOAT NOT NULL,
+      source POINT NOT NULL,
+      course LINESTRING NOT NULL COMMENT 'as the crow flies',
+      SPATIAL KEY (source)
+    )`,
+    `INSERT INTO river VALUES ${rows.join(', ')}`,
+  ];
+}
+
+function operators(): string[] {
+  const given = 'Ana,Björn,Chloé,Dmytro,Eleni,Füsun,Giulia,Håkon,Inês,Jürgen,Katarzyna,Līga,Miloš,Nguyệt,Øyvind,Zoë';
+  const family = "O'Brien,Müller,Nowak,Čapek,Åström,García,Ðorđević,Yılmaz,Papadopoulos,Шевченко,山田,López";
+  return [
+    `CREATE TABLE operator (
+      id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
+      badge UUID NOT NULL UNIQUE,
+      name VARCHAR(80) NOT NULL,
+      shift ENUM('early','late','night') NOT NULL,
+      skills SET('diving','electrics','hydraulics','radio','welding') NOT NULL,
+      shift_starts TIME NOT NULL,
+      born DATE NOT NULL,
+      hired YEAR NOT NULL,
+      hourly_wage DECIMAL(6,2) NOT NULL,
+      mentor_id SMALLINT UNSIGNED,
+      key_digest BINARY(32) NOT NULL,
+      note TINYTEXT,
+      FOREIGN KEY (mentor_id) REFERENCES operator (id)
+    )`,
+    `INSERT INTO operator
+      SELECT seq, ${uuid('badge')}, CONCAT(${pick('given', given)}, ' ', ${pick('family', family)}),
+        ELT(1 + seq % 3, 'early', 'late', 'night'), ${draw('skills')} % 32,
+        ELT(1 + seq % 3, '06:00:00', '14:00:00', '22:00:00'),
+        '1960-01-01' + INTERVAL ${draw('born')} % 14000 DAY, 1999 + ${draw('hired')} % 25,
+        18 + ${draw('wage')} % 2400 / 100, IF(seq <= 8, NULL, 1 + ${draw('mentor')} % 8),
+        UNHEX(SHA2(CONCAT('${SEED}', seq), 256)),
+        ELT(1 + ${draw('note')} % 6, 'prefers e-mail ✉', 'first aid ⛑', '')
+      FROM seq_1_to_${OPERATORS}`,
+  ];
+}
+
+function stations(): string[] {
+  const places = RIVERS.flatMap((river) => river.places);
+  return [
+    `CREATE TABLE station (
+      id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
+      river_id TINYINT UNSIGNED NOT NULL,
+      name VARCHAR(40) NOT NULL,
+      location POINT NOT NULL,
+      river_km DECIMAL(6,1) NOT NULL COMMENT 'from the source',
+      base_level_mm MEDIUMINT NOT NULL,
+      alarm_level_mm MEDIUMINT NOT NULL,
+      elevation_m SMALLINT NOT NULL,
+      datum_offset_m DOUBLE NOT NULL,
+      sensors SET('level','flow','temperature','turbidity') NOT NULL,
+      address INET6 NOT NULL,
+      fallback_address INET4,
+      status BIT(8) NOT NULL,
+      opened DATE NOT NULL,
+      settings JSON NOT NULL,
+      description TEXT,
+      UNIQUE (river_id, river_km),
+      SPATIAL KEY (location),
+      FOREIGN KEY (river_id) REFERENCES river (id)
+    )`,
+    // Stations stand at even steps on the line from source to mouth; level and height fall with it.
+    `INSERT INTO station
+      SELECT s.seq, r.id, ELT(s.seq, ${places.map(quote).join(', ')}),
+        POINT(ROUND(ST_X(r.source) + s.step * (ST_X(ST_EndPoint(r.course)) - ST_X(r.source)), 4),
+              ROUND(ST_Y(r.source) + s.step * (ST_Y(ST_EndPoint(r.course)) - ST_Y(r.source)), 4)),
+        r.length_km * s.step, s.base, s.base * 1.55, 1200 * (1 - s.step) * (1 - s.step) - 4,
+        ROUND((${draw('datum', 's.seq')} % 20001 - 10000) / 7919, 6),
+        IF(${draw('turbidity', 's.seq')} % 4 = 0, 'level,flow,temperature', 'level,flow,temperature,turbidity'),
+        CONCAT('2001:db8:', HEX(r.id), '::', HEX(s.seq)), IF(s.seq % 5 = 0, NULL, CONCAT('192.0.2.', s.seq)),
+        ${draw('status', 's.seq')} % 256, '1871-05-01' + INTERVAL ${draw('opened', 's.seq')} % 54000 DAY,
+        JSON_OBJECT('interval_h', 6, 'unit', 'mm', 'thresholds', JSON_ARRAY(s.base, ROUND(s.base * 1.55)), 'remote', s.seq % 5 <> 0),
+        IF(s.seq % 3 = 0, NULL, CONCAT('Gauge on the ', r.name, ',\\n', IF(s.seq % 2, 'left', 'right'), ' bank — "', ELT(1 + s.seq % 4, 'old mill', 'railway bridge', 'harbour', 'café terrace'), '"'))
+      FROM (
+        SELECT seq, (seq - 1) DIV ${PLACES_PER_RIVER} + 1 AS river_id,
+          (0.7 + (seq - 1) % ${PLACES_PER_RIVER}) / ${PLACES_PER_RIVER} AS step,
+          1200 + ${draw('base')} % 4000 AS base
+        FROM seq_1_to_${STATIONS}
+      ) AS s JOIN river AS r ON r.id = s.river_id ORDER BY s.seq`,
+  ];
+}
+
+function gates(): string[] {
+  return [
+    `CREATE TABLE gate (
+      id INT UNSIGNED NOT NULL PRIMARY KEY,
+      station_id SMALLINT UNSIGNED NOT NULL,
+      position TINYINT UNSIGNED NOT NULL,
+      kind ENUM('radial','vertical lift','flap','mitre') NOT NULL,
+      width_m DECIMAL(5,2) NOT NULL,
+      open_percent TINYINT UNSIGNED NOT NULL,
+      motor_hours FLOAT,
+      turns BIGINT NOT NULL,
+      is_remote BOOLEAN NOT NULL,
+      installed YEAR,
+      firmware VARBINARY(16),
+      basin POLYGON,
+      UNIQUE (station_id, position),
+      FOREIGN KEY (station_id) REFERENCES station (id)
+    )`,
+    `INSERT INTO gate
+      SELECT seq, (seq - 1) DIV 3 + 1, (seq - 1) % 3 + 1,
+        ELT(1 + ${draw('kind')} % 4, 'radial', 'vertical lift', 'flap', 'mitre'), 2.5 + ${draw('width')} % 2200 / 100,
+        ${draw('open')} % 101, IF(seq % 9 = 0, NULL, ${draw('hours')} % 400000 / 8),
+        ${draw('turns')} * 2097152, ${draw('remote')} % 3 > 0, IF(seq % 11 = 0, NULL, 1950 + ${draw('installed')} % 74),
+        IF(seq % 7 = 0, NULL, UNHEX(LEFT(MD5(CONCAT('${SEED}', seq)), 2 * (4 + seq % 13)))),
+        IF(seq % 4 = 0, NULL, ST_GeomFromText(CONCAT('POLYGON((0 0, ', seq % 40 + 5, ' 0, ', seq % 40 + 5, ' 12, 0 12, 0 0))')))
+      FROM seq_1_to_${GATES}`,
+  ];
+}
+
+function readings(): string[] {
+  // A level is the station's base, a yearly and a fortnightly wave, noise, and now and then a flood that
+  // ebbs over two days. The rest follows from the level, so that the columns tell one story.
+  const year = `2 * PI() * slot / ${READINGS_PER_STATION}`;
+  const noise = `(noise % 1000 - 500) / 500`;
+  const ebb = `(slot + 37 * station_id) % 211`;
+  const relative = `1 + 0.25 * SIN(${year} + 0.6) + 0.06 * SIN(slot / 9 + station_id) + 0.03 * ${noise}
+    + IF(${ebb} < 8, 0.6 * (8 - ${ebb}) / 8, 0)`;
+  return [
+    `CREATE TABLE reading (
+      id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+      station_id SMALLINT UNSIGNED NOT NULL,
+      taken_at TIMESTAMP(3) NOT NULL,
+      level_mm MEDIUMINT NOT NULL,
+      flow_m3s DOUBLE NOT NULL,
+      temperature_c DECIMAL(4,1),
+      turbidity_ntu FLOAT,
+      battery_percent TINYINT UNSIGNED NOT NULL,
+      quality ENUM('good','suspect','estimated') NOT NULL,
+      KEY (station_id, taken_at),
+      FOREIGN KEY (station_id) REFERENCES station (id)
+    )`,
+    `INSERT INTO reading
+      SELECT n.seq + 1, n.station_id,
+        '2024-01-01' + INTERVAL 21600 * n.slot + n.noise % 300 SECOND + INTERVAL 1000 * (n.noise % 997) MICROSECOND,
+        s.base_level_mm * n.relative,
+        ROUND(r.mean_flow_m3s * s.river_km / r.length_km * POW(n.relative, 1.6), 3),
+        IF(n.noise % 41 = 0, NULL, 11 - 9 * COS(${year} - 0.4) + 2 * ${noise}),
+        IF(FIND_IN_SET('turbidity', s.sensors), ROUND(8 + 60 * (n.relative - 0.6) * (n.relative - 0.6) + n.noise % 90 / 10, 1), NULL),
+        100 - (n.slot + n.station_id) % 240 DIV 3,
+        IF(n.noise % 97 = 0, 'suspect', IF(n.noise % 41 = 0, 'estimated', 'good'))
+      FROM (
+        SELECT m.*, ${relative} AS relative
+        FROM (
+          SELECT seq, seq % ${STATIONS} + 1 AS station_id, seq DIV ${STATIONS} AS slot, ${draw('reading')} AS noise
+          FROM seq_0_to_${READINGS - 1}
+        ) AS m
+      ) AS n JOIN station AS s ON s.id = n.station_id JOIN river AS r ON r.id = s.river_id
+      ORDER BY n.seq`,
+  ];
+}
+
+function alarms(): string[] {
+  return [
+    `CREATE TABLE alarm (
+      id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+      reading_id BIGINT UNSIGNED NOT NULL UNIQUE,
+      raised_at DATETIME(6) NOT NULL,
+      severity ENUM('notice','warning','flood') NOT NULL,
+      above_mm SMALLINT UNSIGNED NOT NULL,
+      lasted TIME(3) COMMENT 'may pass 24 hours',
+      cleared_by SMALLINT UNSIGNED,
+      details JSON NOT NULL,
+      FOREIGN KEY (reading_id) REFERENCES reading (id),
+      FOREIGN KEY (cleared_by) REFERENCES operator (id)
+    )`,
+    // Every reading above its station's alarm level has raised one; those of December are still open.
+    `INSERT INTO alarm
+      SELECT a.seq, a.reading_id, a.taken_at + INTERVAL 250001 + a.noise % 500000 MICROSECOND,
+        IF(a.above > 900, 'flood', IF(a.above > 300, 'warning', 'notice')), a.above,
+        IF(a.taken_at >= '2024-12-01', NULL, SEC_TO_TIME(600 + a.noise % 170000 + a.noise % 1000 / 1000)),
+        IF(a.taken_at >= '2024-12-01', NULL, 1 + a.noise % ${OPERATORS}),
+        JSON_OBJECT('station', a.name, 'level_mm', a.level_mm, 'sirens', a.above > 900, 'notified', JSON_ARRAY('sms', 'radio'))
+      FROM (
+        SELECT ROW_NUMBER() OVER (ORDER BY g.id) AS seq, g.id AS reading_id, g.taken_at, g.level_mm, s.name,
+          g.level_mm - s.alarm_level_mm AS above, ${draw('alarm', 'g.id')} AS noise
+        FROM reading AS g JOIN station AS s ON s.id = g.station_id
+        WHERE g.level_mm > s.alarm_level_mm
+      ) AS a ORDER BY a.seq`,
+  ];
+}
+
+function moves(): string[] {
+  return [
+    `CREATE TABLE gate_move (
+      id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+      gate_id INT UNSIGNED NOT NULL,
+      operator_id SMALLINT UNSIGNED COMMENT 'null: moved by the controller',
+      started_at DATETIME NOT NULL,
+      change_percent TINYINT NOT NULL,
+      took TIME(1) NOT NULL,
+      energy_wh MEDIUMINT UNSIGNED NOT NULL,
+      sequence_no BIGINT UNSIGNED NOT NULL,
+      KEY (gate_id, started_at),
+      FOREIGN KEY (gate_id) REFERENCES gate (id),
+      FOREIGN KEY (operator_id) REFERENCES operator (id)
+    )`,
+    `INSERT INTO gate_move
+      SELECT seq, 1 + ${draw('gate')} % ${GATES}, IF(${draw('by')} % 3 = 0, NULL, 1 + ${draw('operator')} % ${OPERATORS}),
+        '2024-01-01' + INTERVAL seq * 878 + ${draw('start')} % 800 SECOND, ${draw('change')} % 201 - 100,
+        SEC_TO_TIME(${draw('took')} % 3000 / 10), 40 + ${draw('energy')} % 90000, 18446744073709000000 + seq
+      FROM seq_1_to_${MOVES}`,
+  ];
+}
+
+function inspections(): string[] {
+  return [
+    `CREATE TABLE inspection (
+      id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+      gate_id INT UNSIGNED NOT NULL,
+      operator_id SMALLINT UNSIGNED NOT NULL,
+      held_on DATE NOT NULL,
+      passed BIT(1) NOT NULL,
+      cost DECIMAL(12,4),
+      report MEDIUMTEXT NOT NULL,
+      photo MEDIUMBLOB,
+      signature BLOB NOT NULL,
+      FOREIGN KEY (gate_id) REFERENCES gate (id),
+      FOREIGN KEY (operator_id) REFERENCES operator (id)
+    )`,
+    `INSERT INTO inspection
+      SELECT seq, 1 + ${draw('inspected')} % ${GATES}, 1 + ${draw('inspector')} % ${OPERATORS},
+        '2024-01-02' + INTERVAL seq * 0.3 DAY, ${draw('passed')} % 8 > 0,
+        IF(seq % 6 = 0, NULL, ${draw('cost')} % 90000000 / 10000),
+        CONCAT('Inspection № ', seq, '\\n\\n', REPEAT(ELT(1 + seq % 3, 'Seals tight, chain greased. ', 'Corrosion ≤ 2 mm at the hinge. ', 'Débris removed; motor runs. '), 1 + ${draw('report')} % 30)),
+        IF(seq % 4 = 0, UNHEX(CONCAT('89504E470D0A1A0A', REPEAT(SHA2(CONCAT('${SEED}photo', seq), 512), 8))), NULL),
+        UNHEX(SHA1(CONCAT('${SEED}', seq)))
+      FROM seq_1_to_${INSPECTIONS}`,
+  ];
+}
+
+/** One column per type that no table above has reason to use, and the ends of every type's range. */
+function typeGallery(): string[] {
+  const columns: readonly (readonly [name: string, type: string, lowest: string, highest: string])[] = [
+    ['a_tinyint', 'TINYINT', '-128', '127'],
+    ['a_tinyint_unsigned', 'TINYINT UNSIGNED', '0', '255'],
+    ['a_smallint', 'SMALLINT', '-32768', '32767'],
+    ['a_smallint_unsigned', 'SMALLINT UNSIGNED', '0', '65535'],
+    ['a_mediumint', 'MEDIUMINT', '-8388608', '8388607'],
+    ['a_mediumint_unsigned', 'MEDIUMINT UNSIGNED', '0', '16777215'],
+    ['an_int', 'INT', '-2147483648', '2147483647'],
+    ['an_int_unsigned', 'INT UNSIGNED', '0', '4294967295'],
+    ['a_bigint', 'BIGINT', '-9223372036854775808', '9223372036854775807'],
+    ['a_bigint_unsigned', 'BIGINT UNSIGNED', '0', '18446744073709551615'],
+    ['a_zerofill', 'INT(8) UNSIGNED ZEROFILL', '0', '42'],
+    ['a_bit', 'BIT(1)', "b'0'", "b'1'"],
+    ['a_bit64', 'BIT(64)', "b'0'", '18446744073709551615'],
+    ['a_year', 'YEAR', '1901', '2155'],
+    ['a_float', 'FLOAT', '-3.402823e38', '1.17549e-38'],
+    ['a_double', 'DOUBLE', '-1.7976931348623157e308', '2.2250738585072014e-308'],
+    ['a_decimal', 'DECIMAL(65,30)', `-${'9'.repeat(35)}.${'9'.repeat(30)}`, `${'9'.repeat(35)}.${'9'.repeat(30)}`],
+    ['a_date', 'DATE', "'0000-00-00'", "'9999-12-31'"],
+    ['a_datetime', 'DATETIME', "'0000-00-00 00:00:00'", "'9999-12-31 23:59:59'"],
+    ['a_datetime6', 'DATETIME(6)', "'1000-01-01 00:00:00.000001'", "'9999-12-31 23:59:59.999999'"],
+    ['a_timestamp', 'TIMESTAMP NULL', "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'"],
+    ['a_timestamp6', 'TIMESTAMP(6) NULL', "'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'"],
+    ['a_time', 'TIME', "'-838:59:59'", "'838:59:59'"],
+    ['a_time6', 'TIME(6)', "'-838:59:59.999999'", "'838:59:59.999999'"],
+    ['a_char', 'CHAR(4)', "''", "'ж水é🌊'"],
+    ['a_latin1', 'VARCHAR(8) CHARACTER SET latin1', "''", "'Åpent €'"],
+    ['a_varchar', 'VARCHAR(255)', "''", `'"quotes"\\t\\\\ and\\0 controls\\n'`],
+    ['a_tinytext', 'TINYTEXT', "''", "'Łódź'"],
+    ['a_text', 'TEXT', "''", "'Ω'"],
+    ['a_mediumtext', 'MEDIUMTEXT', "''", "REPEAT('🌊', 100)"],
+    ['a_longtext', 'LONGTEXT', "''", "REPEAT('水門', 100)"],
+    ['an_enum', "ENUM('closed','ajar','open')", "'closed'", "'open'"],
+    ['a_set', "SET('red','green','blue')", "''", "'red,green,blue'"],
+    ['a_binary', 'BINARY(4)', "x'00000000'", "x'FFFFFFFF'"],
+    ['a_varbinary', 'VARBINARY(255)', "x''", "x'00FF5C2227'"],
+    ['a_tinyblob', 'TINYBLOB', "x''", "x'FF'"],
+    ['a_blob', 'BLOB', "x''", "x'FF00'"],
+    ['a_mediumblob', 'MEDIUMBLOB', "x''", "x'FF0000'"],
+    ['a_longblob', 'LONGBLOB', "x''", "REPEAT(x'FF', 300)"],
+    ['a_json', 'JSON', "'{}'", `'{"n": 18446744073709551615, "list": [null, true, "é"]}'`],
+    ['a_uuid', 'UUID', "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
+    ['an_inet4', 'INET4', "'0.0.0.0'", "'255.255.255.255'"],
+    ['an_inet6', 'INET6', "'::'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'"],
+    ['a_geometry', 'GEOMETRY', 'POINT(0, 0)', "ST_GeomFromText('POLYGON((0 0, 4 0, 4 4, 0 0))')"],
+    ['a_point', 'POINT', 'POINT(-180, -90)', 'POINT(180, 90)'],
+    ['a_linestring', 'LINESTRING', text('LINESTRING(0 0, 1 1)'), text('LINESTRING(0 0, 1 1, 2 0)')],
+    [
+      'a_polygon',
+      'POLYGON',
+      text('POLYGON((0 0, 1 0, 1 1, 0 0))'),
+      text('POLYGON((0 0, 9 0, 9 9, 0 0), (4 1, 6 1, 6 3, 4 1))'),
+    ],
+    ['a_multipoint', 'MULTIPOINT', text('MULTIPOINT(0 0)'), text('MULTIPOINT(0 0, 1 1)')],
+    [
+      'a_multilinestring',
+      'MULTILINESTRING',
+      text('MULTILINESTRING((0 0, 1 1))'),
+      text('MULTILINESTRING((0 0, 1 1), (2 2, 3 3))'),
+    ],
+    [
+      'a_multipolygon',
+      'MULTIPOLYGON',
+      text('MULTIPOLYGON(((0 0, 1 0, 1 1, 0 0)))'),
+      text('MULTIPOLYGON(((0 0, 1 0, 1 1, 0 0)), ((5 5, 6 5, 6 6, 5 5)))'),
+    ],
+    [
+      'a_collection',
+      'GEOMETRYCOLLECTION',
+      text('GEOMETRYCOLLECTION(POINT(0 0))'),
+      text('GEOMETRYCOLLECTION(POINT(0 0), LINESTRING(0 0, 1 1))'),
+    ],
+  ];
+  const definitions = columns.map(([name, type]) => `${name} ${type}${type.endsWith('NULL') ? '' : ' NULL'}`);
+  return [
+    `CREATE TABLE type_gallery (label VARCHAR(8) NOT NULL PRIMARY KEY, ${definitions.join(', ')})`,
+    `INSERT INTO type_gallery VALUES ('lowest', ${columns.map(([, , lowest]) => lowest).join(', ')}),
+      ('highest', ${columns.map(([, , , highest]) => highest).join(', ')}),
+      ('null', ${columns.map(() => 'NULL').join(', ')})`,
+  ];
+}
+
+function views(): string[] {
+  // The definer is named because the bootstrap's own user has no account.
+  const create = `CREATE DEFINER = root@localhost SQL SECURITY INVOKER VIEW`;
+  return [
+    `${create} daily_level AS
+      SELECT station_id, CAST(taken_at AS DATE) AS day, MIN(level_mm) AS lowest_mm, MAX(level_mm) AS highest_mm,
+        AVG(level_mm) AS mean_mm, AVG(temperature_c) AS mean_temperature_c
+      FROM reading GROUP BY station_id, CAST(taken_at AS DATE)`,
+    `${create} station_now AS
+      SELECT s.id, r.name AS river, s.name AS station, r.country, g.taken_at, g.level_mm, g.flow_m3s, g.temperature_c,
+        g.level_mm > s.alarm_level_mm AS in_alarm
+      FROM station AS s JOIN river AS r ON r.id = s.river_id
+        JOIN reading AS g ON g.station_id = s.id
+          AND g.taken_at = (SELECT MAX(taken_at) FROM reading WHERE station_id = s.id)`,
+    `${create} open_alarm AS
+      SELECT a.id, a.raised_at, a.severity, a.above_mm, r.name AS river, s.name AS station
+      FROM alarm AS a JOIN reading AS g ON g.id = a.reading_id JOIN station AS s ON s.id = g.station_id
+        JOIN river AS r ON r.id = s.river_id
+      WHERE a.cleared_by IS NULL`,
+  ];
+}
+
+/** An expression for an unsigned 32-bit number that depends on the seed, `tag` and the column `key` only. */
+function draw(tag: string, key = 'seq'): string {
+  return `CRC32(CONCAT('${SEED}${tag}', ${key}))`;
+}
+
+/** An expression for one element of a list that is separated by commas. */
+function pick(tag: string, list: string): string {
+  const elements = list.split(',');
+  return `ELT(1 + ${draw(tag)} % ${elements.length}, ${elements.map(quote).join(', ')})`;
+}
+
+/** An expression for a random-looking UUID of version 4, as MariaDB refuses digits that are no valid UUID. */
+function uuid(tag: string): string {
+  return `INSERT(INSERT(MD5(CONCAT('${SEED}${tag}', seq)), 13, 1, '4'), 17, 1, 'a')`;
+}
+
+function text(geometry: string): string {
+  return `ST_GeomFromText('${geometry}')`;
+}
+
+function quote(value: string): string {
+  return `'${value.replaceAll("'", "''")}'`;
+}

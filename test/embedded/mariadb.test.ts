@@ -1,0 +1,362 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
+import t, { type Test } from 'tap';
+import { type EmbeddedDatabase, startEmbedded } from '#src/embedded/mariadb.js';
+import { identify, serversBelow } from '#src/embedded/processes.js';
+import { findPrograms } from '#src/embedded/programs.js';
+
+const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
+const BASE_TABLES = [
+  'river',
+  'operator',
+  'station',
+  'gate',
+  'reading',
+  'alarm',
+  'gate_move',
+  'inspection',
+  'type_gallery',
+];
+
+// One folder serves most tests, one after the other, because its first start takes seconds.
+const dataDir = realpathSync(await mkdtemp(join(tmpdir(), 'embedded é ')));
+t.teardown(() => rm(dataDir, { recursive: true, force: true }));
+let firstSums = '';
+
+t.test('the first start says what it does and makes the sample database', async (t) => {
+  const said: string[] = [];
+  const database = await start(t, dataDir, said);
+  t.match(said, [/sample database/]);
+  const connection = await connect(t, database);
+  const { alarm, ...rows } = await counts(connection);
+  t.match(rows, {
+    river: 40,
+    operator: 60,
+    station: 200,
+    gate: 600,
+    reading: 292_800,
+    gate_move: 36_000,
+    type_gallery: 3,
+  });
+  t.ok(Number(alarm) > 1000, 'some readings have raised an alarm');
+  t.same(await column(connection, 'SELECT COUNT(*) FROM station_now'), [200]);
+  t.same(await column(connection, "SELECT name FROM river WHERE name = '長江'"), ['長江']);
+  firstSums = await checksums(connection);
+  await connection.end();
+  await database.stop();
+});
+
+t.test('a second start takes less than two seconds and has the same data', async (t) => {
+  const said: string[] = [];
+  const begin = performance.now();
+  const database = await start(t, dataDir, said);
+  const tookMs = performance.now() - begin;
+  t.comment(`second start: ${Math.round(tookMs)} ms`);
+  t.ok(tookMs < 2000, 'within two seconds');
+  t.same(said, []);
+  const connection = await connect(t, database);
+  t.equal(await checksums(connection), firstSums);
+});
+
+t.test('the sample has every column type and no row whose parent is missing', async (t) => {
+  const connection = await connect(t, await start(t, dataDir));
+  const types = await column(
+    connection,
+    "SELECT DISTINCT data_type FROM information_schema.columns WHERE table_schema = 'waterways' ORDER BY 1",
+  );
+  const expected =
+    'bigint binary bit blob char date datetime decimal double enum float geometry geometrycollection inet4 inet6 int ' +
+    'linestring longblob longtext mediumblob mediumint mediumtext multilinestring multipoint multipolygon point ' +
+    'polygon set smallint text time timestamp tinyblob tinyint tinytext uuid varbinary varchar year';
+  t.same(types, expected.split(' '));
+  const [keys] = await connection.query<RowDataPacket[]>(
+    `SELECT table_name AS child, column_name AS field, referenced_table_name AS parent
+     FROM information_schema.key_column_usage
+     WHERE table_schema = 'waterways' AND referenced_table_name IS NOT NULL`,
+  );
+  t.equal(keys.length, 10);
+  for (const { child, field, parent } of keys) {
+    const orphans = `SELECT COUNT(*) FROM ${child} AS c LEFT JOIN ${parent} AS p ON p.id = c.${field}
+      WHERE c.${field} IS NOT NULL AND p.id IS NULL`;
+    t.same(await column(connection, orphans), [0], `${child}.${field}`);
+  }
+});
+
+t.test('only its user can reach the server, and only through the socket', async (t) => {
+  const database = await start(t, dataDir);
+  const root = join(dataDir, 'mariadb');
+  for (const folder of [root, dirname(database.socketPath), join(root, 'data'), join(root, 'files')]) {
+    t.equal(statSync(folder).mode & 0o777, 0o700, folder);
+  }
+  t.equal(statSync(join(root, 'error.log')).mode & 0o077, 0);
+  const connection = await connect(t, database);
+  t.same(await column(connection, "SELECT CONCAT(@@skip_networking, ' ', @@port, ' ', @@local_infile)"), ['ON 0 OFF']);
+  t.same(await column(connection, 'SELECT @@secure_file_priv'), [`${join(root, 'files')}/`]);
+  t.same(await column(connection, "SELECT CONCAT(user, '@', host) FROM mysql.user ORDER BY 1"), [
+    'mariadb.sys@localhost',
+    'root@localhost',
+  ]);
+});
+
+t.test('nothing is left after a stop, which may be asked for twice', async (t) => {
+  const database = await start(t, dataDir);
+  const pid = await serverPid(t, database);
+  await Promise.all([database.stop(), database.stop()]);
+  t.equal(identify(pid), undefined, 'the server has ended');
+  t.same(left(dataDir), ['data', 'error.log', 'files']);
+  t.match(readFileSync(join(dataDir, 'mariadb/error.log'), 'utf8'), /Shutdown complete/);
+});
+
+t.test('kill removes the files at once, and the data survives it', async (t) => {
+  const database = await start(t, dataDir);
+  const pid = await serverPid(t, database);
+  database.kill();
+  t.same(left(dataDir), ['data', 'error.log', 'files']);
+  await gone(pid);
+  const connection = await connect(t, await start(t, dataDir));
+  t.equal(await checksums(connection), firstSums);
+});
+
+t.test('a server that ends by itself is reported with the end of its log', async (t) => {
+  const database = await start(t, dataDir);
+  process.kill(await serverPid(t, database), 'SIGKILL');
+  const error = await database.exited;
+  t.match(error.message, /^mariadbd ended \(SIGKILL\): .*error\.log\)$/);
+  await database.stop();
+  t.same(left(dataDir), ['data', 'error.log', 'files']);
+});
+
+t.test('a second server on the same data directory is refused in one line', async (t) => {
+  const database = await start(t, dataDir);
+  await t.rejects(start(t, dataDir), {
+    message: `the data directory ${dataDir} is in use by process ${process.pid}: give each server its own --data_dir`,
+  });
+  const connection = await connect(t, database);
+  t.same(await column(connection, 'SELECT 1'), [1], 'the first is not disturbed');
+});
+
+t.test('a lock that a dead process left is taken over', async (t) => {
+  const lock = join(dataDir, 'mariadb/lock');
+  writeFileSync(lock, `${process.pid} an-earlier-boot/1\n`);
+  const database = await start(t, dataDir);
+  await database.stop();
+  t.notOk(existsSync(lock));
+});
+
+t.test('a server that was left behind is ended by the next start', async (t) => {
+  const { server } = await findPrograms();
+  const data = join(realpathSync(dataDir), 'mariadb/data');
+  const socket = join(dataDir, 'left.sock');
+  const user = process.getuid?.() === 0 ? ['--user=root'] : [];
+  const stale = spawn(
+    server,
+    [
+      '--no-defaults',
+      ...user,
+      '--skip-networking',
+      `--datadir=${data}`,
+      `--socket=${socket}`,
+      '--innodb-log-file-size=32M',
+    ],
+    { stdio: ['ignore', 'ignore', 'pipe'] },
+  );
+  const ended = once(stale, 'exit');
+  for await (const line of createInterface(stale.stderr)) if (line.includes('ready for connections')) break;
+  stale.stderr.resume();
+  const connection = await connect(t, await start(t, dataDir));
+  t.same((await ended)[0], 0, 'it was asked to end, not killed');
+  t.equal(await checksums(connection), firstSums);
+});
+
+t.test(
+  'the server ends with a parent that is killed, and the next start works',
+  { skip: noParentDeath() },
+  async (t) => {
+    const holder = hold(t, dataDir);
+    const socketPath = await holder.ready;
+    const connection = await createConnection({ socketPath, user: 'root' });
+    const pid = Number(readFileSync(join(dirname(socketPath), 'mariadb.pid'), 'utf8'));
+    connection.on('error', () => {});
+    const closed = new Promise((resolve) => connection.on('end', resolve));
+    holder.process.kill('SIGKILL');
+    await closed;
+    await gone(pid);
+    await (await start(t, dataDir)).stop();
+    t.same(left(dataDir), ['data', 'error.log', 'files']);
+  },
+);
+
+t.test('the server has a process group of its own, which a Ctrl-C in the terminal does not reach', async (t) => {
+  const database = await start(t, dataDir);
+  const pid = await serverPid(t, database);
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const [, , group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  t.same([group, session], [String(pid), String(pid)]);
+});
+
+t.test('a path too long for a socket gets a folder elsewhere, removed at the stop or by the next start', async (t) => {
+  const deep = join(t.testdir(), 'd'.repeat(60), 'e'.repeat(60));
+  const first = await start(t, deep);
+  const folder = dirname(first.socketPath);
+  t.notOk(folder.startsWith(deep));
+  t.equal(statSync(folder).mode & 0o777, 0o700);
+  t.ok(lstatSync(join(deep, 'mariadb/run')).isSymbolicLink());
+  const connection = await connect(t, first);
+  t.equal(await checksums(connection), firstSums, 'another first start makes the same data');
+  await connection.end();
+  await first.stop();
+  t.notOk(existsSync(folder));
+
+  const holder = hold(t, deep);
+  const abandoned = dirname(await holder.ready);
+  holder.process.kill('SIGKILL');
+  await holder.ended;
+  const last = await start(t, deep);
+  t.notOk(existsSync(abandoned));
+  await rm(deep, { recursive: true });
+  await last.stop();
+  t.notOk(existsSync(dirname(last.socketPath)), 'even if the data directory has been removed meanwhile');
+});
+
+t.test('a first start that is killed amid its sample is begun afresh', async (t) => {
+  const folder = t.testdir();
+  const holder = hold(t, folder);
+  const sample = join(folder, 'mariadb/data-unfinished/waterways/reading.ibd');
+  while (!existsSync(sample)) await delay(5);
+  holder.process.kill('SIGKILL');
+  await holder.ended;
+  t.ok(existsSync(sample), 'it is killed half-way');
+  const connection = await connect(t, await start(t, folder));
+  t.equal(await checksums(connection), firstSums);
+  t.notOk(existsSync(join(folder, 'mariadb/data-unfinished')));
+});
+
+t.test('a first start that is aborted leaves no process and no data', async (t) => {
+  const folder = realpathSync(t.testdir());
+  const abort = new AbortController();
+  const starting = startEmbedded({
+    dataDir: folder,
+    startTimeoutMs: 30_000,
+    signal: abort.signal,
+    say: () => setImmediate(() => abort.abort(new Error('changed my mind'))),
+  });
+  await t.rejects(starting, { message: 'changed my mind' });
+  t.same(left(folder), ['error.log', 'files']);
+  for (const { pid } of serversBelow(folder)) await gone(pid);
+});
+
+t.test('a start that takes too long is given up', async (t) => {
+  const folder = t.testdir();
+  const starting = startEmbedded({ dataDir: folder, startTimeoutMs: 20, say: () => {} });
+  await t.rejects(starting, { message: /^mariadb-install-db was not done after 20 ms: / });
+  t.same(left(folder), ['error.log', 'files']);
+});
+
+t.test('a data directory that MariaDB cannot read fails with its own error, in one line', async (t) => {
+  const folder = t.testdir();
+  mkdirSync(join(folder, 'mariadb/data'), { recursive: true });
+  writeFileSync(join(folder, 'mariadb/data/ibdata1'), 'not a table space');
+  const error = await start(t, folder).then(
+    () => undefined,
+    (reason: Error) => reason,
+  );
+  t.match(error?.message, /^mariadbd ended \(exit code 1\): .*\[ERROR\].*error\.log\)$/);
+  t.same(left(folder), ['data', 'error.log', 'files']);
+});
+
+t.test('without MariaDB the error says what to install', async (t) => {
+  await t.rejects(findPrograms(t.testdir(), []), {
+    message: /^no mariadbd found: install MariaDB .*mariadb-server-core.*--mysql_url$/,
+  });
+});
+
+/** Starts a database that the test's end stops, whatever the test's outcome. */
+async function start(t: Test, folder: string, said: string[] = []): Promise<EmbeddedDatabase> {
+  const database = await startEmbedded({
+    dataDir: folder,
+    startTimeoutMs: 30_000,
+    say: (message) => said.push(message),
+  });
+  t.teardown(() => database.stop());
+  return database;
+}
+
+async function connect(t: Test, database: EmbeddedDatabase): Promise<Connection> {
+  const connection = await createConnection({
+    socketPath: database.socketPath,
+    user: database.user,
+    database: database.database,
+  });
+  connection.on('error', () => {});
+  t.teardown(() => connection.destroy());
+  return connection;
+}
+
+/** Starts a process that starts a database; `ready` is the path of its socket. */
+function hold(t: Test, folder: string): { process: ChildProcess; ready: Promise<string>; ended: Promise<unknown> } {
+  const holder = spawn(process.execPath, [HOLDER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(holder, 'exit');
+  t.teardown(() => holder.kill('SIGKILL'));
+  const ready = new Promise<string>((resolve) => {
+    createInterface(holder.stdout).on('line', (line) => {
+      if (line.startsWith('ready ')) resolve(line.slice('ready '.length));
+    });
+  });
+  return { process: holder, ready, ended };
+}
+
+async function serverPid(t: Test, database: EmbeddedDatabase): Promise<number> {
+  const connection = await connect(t, database);
+  const [file] = await column(connection, 'SELECT @@pid_file');
+  return Number(readFileSync(String(file), 'utf8'));
+}
+
+/** Waits for the end of a process that is no child of ours, of which no event tells. */
+async function gone(pid: number): Promise<void> {
+  while (identify(pid) !== undefined) await delay(5);
+}
+
+/** What is in the database's folder. */
+function left(folder: string): string[] {
+  return readdirSync(join(folder, 'mariadb')).sort();
+}
+
+async function column(connection: Connection, sql: string): Promise<unknown[]> {
+  const [rows] = await connection.query<RowDataPacket[][]>({ sql, rowsAsArray: true });
+  return rows.map(([value]) => value);
+}
+
+async function counts(connection: Connection): Promise<Record<string, number>> {
+  const result: Record<string, number> = {};
+  for (const table of BASE_TABLES) {
+    const [count] = await column(connection, `SELECT COUNT(*) FROM ${table}`);
+    result[table] = Number(count);
+  }
+  return result;
+}
+
+async function checksums(connection: Connection): Promise<string> {
+  const [rows] = await connection.query(`CHECKSUM TABLE ${BASE_TABLES.join(', ')}`);
+  return JSON.stringify(rows);
+}
+
+function noParentDeath(): string | false {
+  return process.platform === 'linux' ? false : 'only Linux tells a child of its parent’s death';
+}
