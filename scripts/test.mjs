@@ -13,7 +13,7 @@ import { build, installMariadb, installPackages, ROOT, runQuietly, SetupError, s
 const TEST_FILE_SECONDS_MAX = 600;
 
 // How long tap may take to end its children after it was told to stop.
-const TAP_STOP_MS_MAX = 10_000;
+const TAP_STOP_MS_MAX = 3_000;
 
 const TAP_LOG = join(ROOT, '.cache/test.log');
 
@@ -120,6 +120,7 @@ async function runTests(environment) {
   tap = undefined;
   await reported;
 
+  if (interruptedBy !== undefined) return;
   if ((code !== 0 || signal !== null) && counts.failed === failedBefore) {
     // Something went wrong that is no test's failure: tap itself, or a file of which nothing was heard.
     counts.failed++;

@@ -1,0 +1,265 @@
+// The service as its users meet it: a process of its own, spoken to by HTTP alone.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { Agent, type IncomingHttpHeaders, request } from 'node:http';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+export interface SluiceProcess {
+  /** Where it listens: http://host:port, without a slash at the end. */
+  readonly url: string;
+  readonly pid: number;
+  readonly child: ChildProcess;
+  /** What it has written to stderr so far. */
+  log(): string;
+  /** What it has written to stdout so far. */
+  output(): string;
+  /** The memory that the process holds now. Zero where the system has no /proc. */
+  memoryBytes(): number;
+  /** The most memory that the process has ever held. Zero where the system has no /proc. */
+  peakMemoryBytes(): number;
+  /** Asks it to stop, as npm start does, and waits for its exit code. */
+  stop(): Promise<number>;
+  /** Ends it as a crash would. */
+  kill(): Promise<void>;
+}
+
+export interface Credentials {
+  readonly user?: string;
+  readonly password?: string;
+}
+
+export interface RequestOptions extends Credentials {
+  readonly method?: string;
+  /** Added to the defaults. A value of undefined takes a default away, such as authorization. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  /** The body as it came: numbers in it have all their digits, which those in json may not. */
+  readonly text: string;
+  /** The body as parsed JSON. Throws if it is something else. */
+  readonly json: QueryResponse;
+}
+
+export interface QueryResponse {
+  readonly id: string;
+  readonly session_id: string;
+  readonly state: 'Running' | 'Failed' | 'Succeeded';
+  readonly error: QueryError | null;
+  readonly schema: { readonly fields: readonly Field[]; readonly metadata: object };
+  readonly data: readonly (readonly unknown[])[];
+  readonly stats: Readonly<Record<string, unknown>>;
+  readonly affected_rows: number;
+  readonly last_insert_id: number | null;
+  readonly warnings: number;
+  readonly stats_uri: string;
+  readonly final_uri: string;
+  readonly next_uri: string | null;
+}
+
+export interface QueryError {
+  readonly stats: number;
+  readonly code: number;
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly backtrace: string;
+}
+
+export interface Field {
+  readonly name: string;
+  readonly data_type: { readonly type: string; readonly precision?: number; readonly scale?: number };
+  readonly nullable: boolean;
+  readonly default_expr: null;
+}
+
+export interface QueryOptions extends RequestOptions {
+  /** Members of the request's body beside sql, such as session and pagination. */
+  readonly body?: Readonly<Record<string, unknown>>;
+  /** Whether to ask for final_uri after the last page, as a client should. The default is true. */
+  readonly finish?: boolean;
+}
+
+export interface QueryResult {
+  /** The last answer: its state and error are the query's. */
+  readonly last: QueryResponse;
+  /** Every answer in order, the empty ones included. */
+  readonly pages: readonly Reply[];
+  /** The rows of all the pages. Numbers of more than 53 bits are rounded here; the text of the pages has every digit. */
+  readonly rows: readonly (readonly unknown[])[];
+}
+
+/** Starts the compiled service on a free port of this host and waits until it listens. */
+export async function startSluice(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<SluiceProcess> {
+  const child = spawn(process.execPath, [MAIN_FILE, '--http_handler_port', '0', ...args], {
+    // A group of its own keeps a terminal's Ctrl-C from it, so that it hears only what the test sends.
+    detached: true,
+    env: { ...environmentWithoutOptions(), ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const destroy = () => child.kill('SIGKILL');
+  process.on('exit', destroy);
+  const exited = new Promise<number>((resolve) => {
+    child.on('exit', (code, signal) => {
+      process.off('exit', destroy);
+      resolve(code ?? (signal === null ? -1 : -2));
+    });
+    child.on('error', () => resolve(-1));
+  });
+  const log = collect(child.stderr);
+  const output = collect(child.stdout);
+  const url = await listeningUrl(child, child.stdout, exited).catch((error: unknown) => {
+    destroy();
+    throw new Error(`${error instanceof Error ? error.message : error}:\n${output()}${log()}`);
+  });
+
+  return {
+    url,
+    pid: child.pid as number,
+    child,
+    log,
+    output,
+    memoryBytes: () => statusBytes(child, 'VmRSS'),
+    peakMemoryBytes: () => statusBytes(child, 'VmHWM'),
+    async stop() {
+      child.kill('SIGTERM');
+      return exited;
+    },
+    async kill() {
+      destroy();
+      await exited;
+    },
+  };
+}
+
+/** Posts a body to /v1/query: text and bytes as they are, anything else as JSON. */
+export function post(base: string, body: unknown, options: RequestOptions = {}): Promise<Reply> {
+  const bytes = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
+  return send(`${base}/v1/query`, { method: 'POST', ...options }, bytes);
+}
+
+/** Asks for a path, such as a next_uri, below the base. */
+export function get(base: string, path: string, options: RequestOptions = {}): Promise<Reply> {
+  return send(base + path, { method: 'GET', ...options });
+}
+
+/** Runs a statement as a client should: posts it, follows next_uri to the end, and finishes it. */
+export async function query(base: string, sql: string, options: QueryOptions = {}): Promise<QueryResult> {
+  const pages: Reply[] = [];
+  const rows: (readonly unknown[])[] = [];
+  let reply = await post(base, { sql, ...options.body }, options);
+  for (;;) {
+    if (reply.status !== 200) throw new Error(`${reply.status} ${reply.text}`);
+    pages.push(reply);
+    const last = reply.json;
+    // A spread would put every row on the stack, and a page may have more rows than that holds.
+    for (const row of last.data) rows.push(row);
+    if (last.next_uri === null) {
+      if (options.finish ?? true) await get(base, last.final_uri, options);
+      return { last, pages, rows };
+    }
+    reply = await get(base, last.next_uri, options);
+  }
+}
+
+const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
+
+const START_MS_MAX = 60_000;
+
+const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
+
+async function send(url: string, options: RequestOptions, body?: string | Uint8Array): Promise<Reply> {
+  const credentials = Buffer.from(`${options.user ?? 'root'}:${options.password ?? ''}`).toString('base64');
+  const defaults: Record<string, string | undefined> = {
+    authorization: `Basic ${credentials}`,
+    ...(body === undefined
+      ? {}
+      : { 'content-type': 'application/json', 'content-length': `${Buffer.byteLength(body)}` }),
+    ...options.headers,
+  };
+  const headers = Object.fromEntries(Object.entries(defaults).filter(([, value]) => value !== undefined));
+  const { method = 'GET', signal } = options;
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, { agent, method, headers, ...(signal && { signal }) }, (incoming) => {
+      const chunks: Buffer[] = [];
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+      incoming.on('error', reject);
+      incoming.on('end', () => {
+        resolve(new ReceivedReply(incoming.statusCode ?? 0, incoming.headers, Buffer.concat(chunks).toString()));
+      });
+    });
+    outgoing.on('error', reject);
+    outgoing.end(body);
+  });
+}
+
+class ReceivedReply implements Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  #json: QueryResponse | undefined;
+
+  constructor(status: number, headers: IncomingHttpHeaders, text: string) {
+    this.status = status;
+    this.headers = headers;
+    this.text = text;
+  }
+
+  get json(): QueryResponse {
+    this.#json ??= JSON.parse(this.text) as QueryResponse;
+    return this.#json;
+  }
+}
+
+/** The test's own environment, without what a developer may have set for a service of theirs. */
+function environmentWithoutOptions(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_')));
+}
+
+function collect(stream: Readable): () => string {
+  const chunks: Buffer[] = [];
+  stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+  return () => Buffer.concat(chunks).toString();
+}
+
+/** Waits for the line of the service's output that holds its address. */
+async function listeningUrl(child: ChildProcess, output: Readable, exited: Promise<number>): Promise<string> {
+  const timer = new AbortController();
+  const lines = createInterface({ input: output });
+  const found = new Promise<string>((resolve) => {
+    lines.on('line', (line) => {
+      const url = /https?:\/\/[^\s/'"]+:\d+/.exec(line)?.[0];
+      if (url !== undefined) resolve(url);
+    });
+  });
+  const failed = exited.then((code) => {
+    throw new Error(`the service ended with code ${code} before it listened`);
+  });
+  const late = sleep(START_MS_MAX, undefined, { signal: timer.signal }).then(() => {
+    throw new Error(`the service ${child.pid} did not listen within ${START_MS_MAX} ms`);
+  });
+  // The two that lose the race are rejected later or never, and nobody waits for them any more.
+  failed.catch(() => {});
+  late.catch(() => {});
+  try {
+    return await Promise.race([found, failed, late]);
+  } finally {
+    timer.abort();
+    lines.removeAllListeners('line');
+  }
+}
+
+function statusBytes(child: ChildProcess, name: 'VmRSS' | 'VmHWM'): number {
+  if (process.platform !== 'linux') return 0;
+  const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
+}
