@@ -1,0 +1,24 @@
+/** Everything worth telling about a running server. The log is one consumer; others can be added beside it. */
+export type ServiceEvent =
+  | { readonly type: 'listening'; readonly address: string }
+  | { readonly type: 'draining'; readonly queries: number; readonly drainMs: number }
+  | { readonly type: 'stopped' }
+  | { readonly type: 'query_started'; readonly query: string; readonly session: string; readonly user: string }
+  | {
+      readonly type: 'query_settled';
+      readonly query: string;
+      readonly user: string;
+      readonly state: string;
+      readonly code: number | null;
+      readonly runningMs: number;
+      readonly rows: number;
+      readonly bytes: number;
+    }
+  | { readonly type: 'query_removed'; readonly query: string; readonly user: string; readonly reason: string }
+  | { readonly type: 'session_opened'; readonly session: string; readonly user: string }
+  | { readonly type: 'session_ended'; readonly session: string; readonly user: string; readonly reason: string }
+  | { readonly type: 'connection_lost'; readonly user: string; readonly reason: string }
+  | { readonly type: 'request_failed'; readonly defect: string; readonly method: string; readonly path: string; readonly error: Error }
+  | { readonly type: 'embedded_database'; readonly message: string };
+
+export type Observe = (event: ServiceEvent) => void;

@@ -1,0 +1,33 @@
+import { pino } from 'pino';
+import type { Observe, ServiceEvent } from './events.ts';
+
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** Writes events as JSON lines to standard error, which leaves standard output to what a person is to read. */
+export function openLog(level: LogLevel): Observe {
+  const log = pino({ level, base: null }, pino.destination({ dest: 2, sync: true }));
+  return (event) => {
+    const { type, ...details } = event;
+    log[levelOf(event)](type === 'request_failed' ? { ...details, err: event.error } : details, type);
+  };
+}
+
+function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
+  switch (event.type) {
+    case 'request_failed':
+      return 'error';
+    case 'connection_lost':
+      return 'warn';
+    case 'listening':
+    case 'draining':
+    case 'stopped':
+    case 'embedded_database':
+      return 'info';
+    case 'query_started':
+    case 'query_settled':
+    case 'query_removed':
+    case 'session_opened':
+    case 'session_ended':
+      return 'debug';
+  }
+}

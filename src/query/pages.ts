@@ -1,0 +1,80 @@
+import type { Column } from '../wire/statement.ts';
+import type { Rows } from './ring.ts';
+import type { QueryState } from './state.ts';
+
+/** Rows and bytes, as counted for a progress. */
+export interface Progress {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export interface QueryStats {
+  readonly runningMs: number;
+  readonly scan: Progress;
+  readonly write: Progress;
+  readonly result: Progress;
+}
+
+/** What a query was at one moment. */
+export interface Snapshot {
+  readonly state: QueryState;
+  readonly columns: readonly Column[];
+  readonly stats: QueryStats;
+}
+
+/** One page as it was, and will be, answered. */
+export interface Page extends Snapshot {
+  readonly number: number;
+  readonly rows: Rows;
+  /** The number of the page after it, or null if all has been said. */
+  readonly next: number | null;
+}
+
+/**
+ * Which page a number stands for. `#last` is the page that was answered with rows, or that ended the result; `#number` is
+ * the one to come. A number stands for one promise, shared by all who ask for it, and forgotten if its page turns out
+ * empty with more to come: so replays, two polls at once and lost answers are one mechanism.
+ */
+export class Pages {
+  readonly #fill: (number: number) => Promise<Page>;
+  #last: Page | null = null;
+  #number = 0;
+  #filling: Promise<Page> | null = null;
+
+  /** @param fill makes the page of that number; called for one page at a time */
+  constructor(fill: (number: number) => Promise<Page>) {
+    this.#fill = fill;
+  }
+
+  /** The page kept for those who ask again. */
+  get last(): Page | null {
+    return this.#last;
+  }
+
+  /** @returns null if no page has that number, or has it any more */
+  get(number: number): Promise<Page> | null {
+    const last = this.#last;
+    if (last !== null && number === last.number) return Promise.resolve(last);
+    if (number !== this.#number) return null;
+    if (last !== null && last.next === null) return Promise.resolve(pastTheEnd(last));
+    this.#filling ??= this.#next(number);
+    return this.#filling;
+  }
+
+  async #next(number: number): Promise<Page> {
+    try {
+      const page = await this.#fill(number);
+      if (page.next !== number) {
+        this.#last = page;
+        this.#number = number + 1;
+      }
+      return page;
+    } finally {
+      this.#filling = null;
+    }
+  }
+}
+
+function pastTheEnd(last: Page): Page {
+  return { ...last, number: last.number + 1, rows: { pieces: [], count: 0, bytes: 0 }, next: null };
+}

@@ -1,0 +1,181 @@
+import { randomBytes } from 'node:crypto';
+import type { Observe } from '../events.ts';
+import { failures } from '../wire/statement.ts';
+import type { Query } from './query.ts';
+
+export interface QueriesOptions {
+  readonly queriesMax: number;
+  readonly queriesPerUserMax: number;
+  /** How long a result is kept after its last answer, and its id for as long again. */
+  readonly resultTimeoutMs: number;
+  /** Ids of removed queries that are remembered at most. */
+  readonly removedMax: number;
+}
+
+interface Entry {
+  readonly query: Query;
+  readonly timer: NodeJS.Timeout;
+  polls: number;
+}
+
+interface Removed {
+  readonly owner: string;
+  readonly reason: string;
+  readonly until: number;
+}
+
+export type Admission = 'admitted' | 'server full' | 'user full';
+
+/** The queries that can be asked for, and for a while those that could. Decides how long each of them lives. */
+export class Queries {
+  readonly #options: QueriesOptions;
+  readonly #observe: Observe;
+  readonly #entries = new Map<string, Entry>();
+  /** In order of removal, which is that of expiry. */
+  readonly #removed = new Map<string, Removed>();
+  readonly #runningByUser = new Map<string, number>();
+  #onEmpty: (() => void) | null = null;
+
+  constructor(options: QueriesOptions, observe: Observe) {
+    this.#options = options;
+    this.#observe = observe;
+  }
+
+  /** Whether the user may start one more. */
+  admit(user: string): Admission {
+    if (this.#entries.size >= this.#options.queriesMax) return 'server full';
+    if ((this.#runningByUser.get(user) ?? 0) >= this.#options.queriesPerUserMax) return 'user full';
+    return 'admitted';
+  }
+
+  add(query: Query): void {
+    const { id, owner, sessionId } = query.identity;
+    const timer = setTimeout(() => this.#expire(id), this.#options.resultTimeoutMs);
+    this.#entries.set(id, { query, timer, polls: 0 });
+    this.#countRunning(owner, 1);
+    query.once('settled', () => {
+      this.#countRunning(owner, -1);
+      this.#observeSettled(query);
+    });
+    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
+  }
+
+  /** The user's query of that id; another user's does not exist. */
+  find(id: string, user: string): Query | undefined {
+    const query = this.#entries.get(id)?.query;
+    return query?.identity.owner === user ? query : undefined;
+  }
+
+  /** Why the user's query of that id is no more, if it is remembered. */
+  whyRemoved(id: string, user: string): string | undefined {
+    const removed = this.#removed.get(id);
+    return removed?.owner === user && removed.until > Date.now() ? removed.reason : undefined;
+  }
+
+  /** Stops the clock of a query while somebody waits for an answer. Call what it returns when the answer is out. */
+  hold(query: Query): () => void {
+    const entry = this.#entries.get(query.identity.id);
+    if (entry === undefined) return () => {};
+    entry.polls++;
+    return () => {
+      entry.polls--;
+      if (this.#entries.get(query.identity.id) === entry) entry.timer.refresh();
+      this.#checkRead();
+    };
+  }
+
+  /** Removes a query whose reader needs it no more. */
+  finish(query: Query, reason = 'was finished by the client'): void {
+    const failure = failures.cancelled();
+    this.#remove(query, reason, failure);
+  }
+
+  cancelAll(): void {
+    for (const { query } of this.#entries.values()) query.cancel(failures.shuttingDown());
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** Resolves when every query has been read to its end, or the time has passed. */
+  async read(timeoutMs: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs);
+      this.#onEmpty = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.#checkRead();
+    });
+  }
+
+  close(): void {
+    for (const { timer, query } of this.#entries.values()) {
+      clearTimeout(timer);
+      query.remove(failures.shuttingDown());
+    }
+    this.#entries.clear();
+  }
+
+  #expire(id: string): void {
+    const entry = this.#entries.get(id);
+    // While a poll waits, the clock stands; it is set again when the poll is answered.
+    if (entry === undefined || entry.polls > 0) return;
+    const secs = this.#options.resultTimeoutMs / 1_000;
+    this.#remove(entry.query, `expired: not polled for ${secs} s`, failures.expired(secs));
+  }
+
+  #remove(query: Query, reason: string, failure: Parameters<Query['remove']>[0]): void {
+    const { id, owner } = query.identity;
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return;
+    clearTimeout(entry.timer);
+    this.#entries.delete(id);
+    query.remove(failure);
+    this.#remember(id, owner, reason);
+    this.#observe({ type: 'query_removed', query: id, user: owner, reason });
+    this.#checkRead();
+  }
+
+  #remember(id: string, owner: string, reason: string): void {
+    const now = Date.now();
+    this.#removed.set(id, { owner, reason, until: now + this.#options.resultTimeoutMs });
+    for (const [oldest, { until }] of this.#removed) {
+      if (until > now && this.#removed.size <= this.#options.removedMax) break;
+      this.#removed.delete(oldest);
+    }
+  }
+
+  #checkRead(): void {
+    if (this.#onEmpty === null) return;
+    for (const { query, polls } of this.#entries.values()) if (!query.isRead || polls > 0) return;
+    this.#onEmpty();
+    this.#onEmpty = null;
+  }
+
+  #countRunning(user: string, change: 1 | -1): void {
+    const count = (this.#runningByUser.get(user) ?? 0) + change;
+    if (count === 0) this.#runningByUser.delete(user);
+    else this.#runningByUser.set(user, count);
+  }
+
+  #observeSettled(query: Query): void {
+    const { state, stats } = query.snapshot();
+    this.#observe({
+      type: 'query_settled',
+      query: query.identity.id,
+      user: query.identity.owner,
+      state: state.name,
+      code: state.name === 'Failed' ? state.failure.code : null,
+      runningMs: stats.runningMs,
+      rows: stats.result.rows,
+      bytes: stats.result.bytes,
+    });
+  }
+}
+
+/** An id that sorts by time (48 bits of milliseconds) and cannot be guessed (104 random bits). */
+export function newQueryId(): string {
+  return Date.now().toString(16).padStart(12, '0') + randomBytes(13).toString('hex');
+}

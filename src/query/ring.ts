@@ -1,0 +1,112 @@
+import { type Batch, rowEndsOffset } from '../wire/statement.ts';
+
+/** Rows taken from the ring: pieces of JSON text that, joined by commas, are the rows. */
+export interface Rows {
+  readonly pieces: readonly Uint8Array[];
+  readonly count: number;
+  /** Length of the JSON text, the commas between the pieces included. */
+  readonly bytes: number;
+}
+
+export const noRows: Rows = { pieces: [], count: 0, bytes: 0 };
+
+interface Slot {
+  readonly batch: Batch;
+  readonly rowEnds: Uint32Array;
+}
+
+/**
+ * The batches that a query has received and not yet handed out, first in, first out. How much may be in it is the
+ * business of the credits given to the worker; the ring only grows as far as those let it:
+ *
+ *     slots   [ 6 | 7 | · | · | 3 | 4 | 5 ]      head = 4, count = 5
+ *                       ^tail   ^head
+ *
+ * The head may have been handed out in part, up to row `#headRows`.
+ */
+export class Ring {
+  #slots: (Slot | undefined)[] = new Array(4);
+  #head = 0;
+  #count = 0;
+  #headRows = 0;
+  #rows = 0;
+  #bytes = 0;
+
+  /** Rows not handed out. */
+  get rows(): number {
+    return this.#rows;
+  }
+
+  /** Bytes of the rows not handed out, commas between batches left aside. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  push(batch: Batch): void {
+    if (this.#count === this.#slots.length) this.#grow();
+    this.#slots[(this.#head + this.#count) % this.#slots.length] = {
+      batch,
+      rowEnds: new Uint32Array(batch.buffer, rowEndsOffset(batch.length), batch.rows),
+    };
+    this.#count++;
+    this.#rows += batch.rows;
+    this.#bytes += batch.length;
+  }
+
+  /** Takes rows until one of the limits is reached; at least one, if there is any. */
+  take(rowsMax: number, bytesMax: number): Rows {
+    const pieces: Uint8Array[] = [];
+    let count = 0;
+    let bytes = 0;
+    while (this.#count > 0 && count < rowsMax) {
+      const { batch, rowEnds } = this.#slots[this.#head] as Slot;
+      const from = this.#headRows === 0 ? 0 : (rowEnds[this.#headRows - 1] as number) + 1;
+      const separator = count === 0 ? 0 : 1;
+      const fitting = lastRowWithin(rowEnds, this.#headRows, from + bytesMax - bytes - separator);
+      const upTo = Math.min(Math.max(fitting, count === 0 ? this.#headRows + 1 : 0), this.#headRows + rowsMax - count);
+      if (upTo <= this.#headRows) break;
+      const to = rowEnds[upTo - 1] as number;
+      pieces.push(new Uint8Array(batch.buffer, from, to - from));
+      bytes += separator + to - from;
+      count += upTo - this.#headRows;
+      // The comma after the last row taken counts as handed out too, so that the sum comes out at nought.
+      this.#bytes -= (upTo === batch.rows ? batch.length : to + 1) - from;
+      if (upTo === batch.rows) this.#drop();
+      else this.#headRows = upTo;
+      if (upTo < batch.rows) break;
+    }
+    this.#rows -= count;
+    return { pieces, count, bytes };
+  }
+
+  clear(): void {
+    this.#slots = new Array(4);
+    this.#head = this.#count = this.#headRows = this.#rows = this.#bytes = 0;
+  }
+
+  #drop(): void {
+    this.#slots[this.#head] = undefined;
+    this.#head = (this.#head + 1) % this.#slots.length;
+    this.#count--;
+    this.#headRows = 0;
+  }
+
+  #grow(): void {
+    const slots: (Slot | undefined)[] = new Array(this.#slots.length * 2);
+    for (let index = 0; index < this.#count; index++) slots[index] = this.#slots[(this.#head + index) % this.#slots.length];
+    this.#slots = slots;
+    this.#head = 0;
+  }
+}
+
+/** The number of rows, counted from the batch's first, that end at `limit` or before. */
+function lastRowWithin(rowEnds: Uint32Array, from: number, limit: number): number {
+  let low = from;
+  let high = rowEnds.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((rowEnds[middle] as number) <= limit) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

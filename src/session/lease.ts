@@ -1,0 +1,164 @@
+import { EventEmitter } from 'node:events';
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+import type { FromWorker, Refusal, ToWorker } from '../wire/messages.ts';
+import { failures, type StatementHandle, type StatementObserver, type StatementRequest } from '../wire/statement.ts';
+
+/** No connection was opened; `refusal` says why and who has to act. */
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(refusal.failure.message);
+    this.refusal = refusal;
+  }
+}
+
+interface LeaseEvents {
+  /** The statement has ended in the database and the connection is ready for the next one. */
+  idle: [];
+  /** The connection is gone; nothing follows. Not emitted after `close`. */
+  lost: [reason: string];
+}
+
+/**
+ * The main thread's end of one database connection. States: opening, idle, running (from `run` to `idle`), closed. It runs
+ * one statement at a time; whoever holds the lease waits for `idle` in between.
+ */
+export class Lease extends EventEmitter<LeaseEvents> {
+  readonly #port: MessagePort;
+  #state: 'opening' | 'idle' | 'running' | 'closed' = 'opening';
+  #statement = 0;
+  #observer: StatementObserver | null = null;
+  #opened: { resolve: () => void; reject: (error: Error) => void } | null = null;
+
+  private constructor(port: MessagePort) {
+    super();
+    this.#port = port;
+    port.on('message', (message: FromWorker) => this.#receive(message));
+    // The port closes by itself when the thread behind it dies.
+    port.on('close', () => this.#lose('its worker thread ended'));
+  }
+
+  /**
+   * @param start gives the worker its end of the channel; a rejection means that the thread died
+   * @throws RefusedError
+   */
+  static async open(start: (port: MessagePort) => Promise<void>): Promise<Lease> {
+    const { port1, port2 } = new MessageChannel();
+    const lease = new Lease(port1);
+    const opened = new Promise<void>((resolve, reject) => {
+      lease.#opened = { resolve, reject };
+    });
+    start(port2).catch((error: unknown) => lease.#lose((error as Error).message));
+    await opened;
+    return lease;
+  }
+
+  get isRunning(): boolean {
+    return this.#state === 'running';
+  }
+
+  get isClosed(): boolean {
+    return this.#state === 'closed';
+  }
+
+  /** @param clean whether the connection is to be as new for whoever gets it next */
+  run(request: StatementRequest, clean: boolean, observer: StatementObserver): StatementHandle {
+    if (this.#state !== 'idle') throw new Error(`a statement was given to a lease that is ${this.#state}`);
+    this.#state = 'running';
+    this.#observer = observer;
+    const statement = ++this.#statement;
+    this.#post({
+      type: 'execute',
+      statement,
+      sql: request.sql,
+      creditBytes: request.creditBytes,
+      creditRows: request.creditRows,
+      clean,
+    });
+    observer.started();
+    const isCurrent = (): boolean => this.#observer === observer && this.#statement === statement;
+    return {
+      credit: (bytes, rows) => {
+        if (isCurrent()) this.#post({ type: 'credit', statement, bytes, rows });
+      },
+      cancel: () => {
+        if (!isCurrent()) return;
+        this.#observer = null;
+        this.#post({ type: 'cancel', statement });
+      },
+      askExamined: () => {
+        if (isCurrent()) this.#post({ type: 'examine', statement });
+      },
+    };
+  }
+
+  /** Lets the connection go. A statement that runs is cut off with it. */
+  close(): void {
+    if (this.#state === 'closed') return;
+    this.#post({ type: 'close' });
+    this.#state = 'closed';
+    this.#observer = null;
+    this.#port.close();
+  }
+
+  #receive(message: FromWorker): void {
+    switch (message.type) {
+      case 'opened':
+        this.#state = 'idle';
+        this.#opened?.resolve();
+        this.#opened = null;
+        return;
+      case 'refused':
+        this.#state = 'closed';
+        this.#opened?.reject(new RefusedError(message.refusal));
+        this.#opened = null;
+        return;
+      case 'news':
+        this.#tell(message);
+        return;
+      case 'examined':
+        if (message.statement === this.#statement) this.#observer?.examined(message.rows);
+        return;
+      case 'idle':
+        this.#state = 'idle';
+        this.#observer = null;
+        this.emit('idle');
+        return;
+      case 'lost':
+        this.#lose(message.reason);
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  #tell(news: FromWorker & { type: 'news' }): void {
+    const observer = this.#observer;
+    if (observer === null || news.statement !== this.#statement) return;
+    if (news.end !== undefined) this.#observer = null;
+    if (news.columns !== undefined) observer.columns(news.columns);
+    if (news.batch !== undefined) observer.rows(news.batch);
+    if (news.end === undefined) return;
+    if (news.end.ok) observer.ended(news.end.outcome);
+    else observer.failed(news.end.failure);
+  }
+
+  #lose(reason: string): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#opened?.reject(
+      new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } }),
+    );
+    this.#opened = null;
+    const observer = this.#observer;
+    this.#observer = null;
+    observer?.failed(failures.connectionLost(reason));
+    this.emit('lost', reason);
+  }
+
+  #post(message: ToWorker): void {
+    this.#port.postMessage(message);
+  }
+}

@@ -1,0 +1,244 @@
+import type { MessagePort } from 'node:worker_threads';
+import type { Observe } from '../events.ts';
+import type { DatabaseAddress, Login, WorkerLimits } from '../wire/messages.ts';
+import { Lease, RefusedError } from './lease.ts';
+import type { WorkerPool } from './worker-pool.ts';
+
+export interface LeasesOptions {
+  readonly address: DatabaseAddress;
+  readonly workerLimits: WorkerLimits;
+  /** Connections at once, whether they run a statement, are kept by a session or wait for use. */
+  readonly connectionsMax: number;
+  /** Statements that may wait for a connection at once. */
+  readonly connectionQueueMax: number;
+  readonly connectionWaitMs: number;
+  /** How long a connection waits for use before it is closed. */
+  readonly connectionIdleMs: number;
+}
+
+/** Whose connection: connections are shared only between statements of the same user, password and schema. */
+export interface LeaseOwner {
+  readonly login: Login;
+  /** A keyed hash of user and password (see accounts.ts). */
+  readonly digest: string;
+}
+
+interface Waiter {
+  readonly owner: LeaseOwner;
+  readonly timer: NodeJS.Timeout;
+  readonly resolve: (lease: Promise<Lease>) => void;
+  readonly reject: (error: RefusedError) => void;
+}
+
+/**
+ * The connections to the database. Each is in exactly one place: on its way (counted), lent out, or in `#idle` under its
+ * key, where the longest unused comes first.
+ */
+export class Leases {
+  readonly #options: LeasesOptions;
+  readonly #workers: WorkerPool;
+  readonly #observe: Observe;
+  readonly #idle = new Map<string, { lease: Lease; since: number }[]>();
+  readonly #lent = new Map<Lease, LeaseOwner>();
+  readonly #waiters: Waiter[] = [];
+  readonly #sweepTimer: NodeJS.Timeout;
+  #opening = 0;
+
+  constructor(options: LeasesOptions, workers: WorkerPool, observe: Observe) {
+    this.#options = options;
+    this.#workers = workers;
+    this.#observe = observe;
+    this.#sweepTimer = setInterval(() => this.#sweep(), Math.max(100, options.connectionIdleMs / 4)).unref();
+  }
+
+  /**
+   * A connection that is as new, for the caller alone until it is given back or closed.
+   * @throws RefusedError if the database refuses the login or cannot be reached, or if all connections stay in use
+   */
+  acquire(owner: LeaseOwner): Promise<Lease> {
+    const now = this.#acquireNow(owner);
+    if (now !== null) return now;
+    if (this.#waiters.length >= this.#options.connectionQueueMax) return Promise.reject(this.#full());
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = {
+        owner,
+        resolve,
+        reject,
+        timer: setTimeout(() => {
+          this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
+          reject(this.#full());
+        }, this.#options.connectionWaitMs),
+      };
+      this.#waiters.push(waiter);
+    });
+  }
+
+  /** Gives back a connection that is idle and as new. */
+  release(lease: Lease): void {
+    const owner = this.#lent.get(lease);
+    if (owner === undefined) return;
+    this.#lent.delete(lease);
+    this.#keep(lease, owner);
+    this.#serveWaiters();
+  }
+
+  /** Closes a connection that was lent out. */
+  discard(lease: Lease): void {
+    this.#lent.delete(lease);
+    lease.close();
+    this.#serveWaiters();
+  }
+
+  /**
+   * Logs in anew, beyond the number of connections, so that nobody's polls wait for other people's statements; the
+   * connection is kept for use if there is room.
+   * @throws RefusedError
+   */
+  async login(owner: LeaseOwner): Promise<void> {
+    const lease = await this.#open(owner);
+    if (this.#count() < this.#options.connectionsMax) this.#keep(lease, owner);
+    else lease.close();
+  }
+
+  /** Resolves when no statement runs in the database, or when the time has passed. */
+  async settled(timeoutMs: number): Promise<void> {
+    const running = [...this.#lent.keys()].filter((lease) => lease.isRunning);
+    const ended = running.map(
+      (lease) =>
+        new Promise<void>((resolve) => {
+          lease.once('idle', resolve);
+          lease.once('lost', () => resolve());
+        }),
+    );
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, timeoutMs);
+    });
+    await Promise.race([Promise.all(ended), timeout]);
+    clearTimeout(timer);
+  }
+
+  close(): void {
+    clearInterval(this.#sweepTimer);
+    for (const waiter of this.#waiters.splice(0)) {
+      clearTimeout(waiter.timer);
+      waiter.reject(unavailable('the server is stopping'));
+    }
+    for (const idle of this.#idle.values()) for (const { lease } of idle) lease.close();
+    this.#idle.clear();
+    for (const lease of this.#lent.keys()) lease.close();
+    this.#lent.clear();
+  }
+
+  #acquireNow(owner: LeaseOwner): Promise<Lease> | null {
+    const kept = this.#takeIdle(keyOf(owner));
+    if (kept !== undefined) {
+      this.#lend(kept, owner);
+      return Promise.resolve(kept);
+    }
+    if (this.#count() >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
+    return this.#openToLend(owner);
+  }
+
+  async #openToLend(owner: LeaseOwner): Promise<Lease> {
+    this.#opening++;
+    try {
+      const lease = await this.#open(owner);
+      this.#lend(lease, owner);
+      return lease;
+    } finally {
+      this.#opening--;
+      this.#serveWaiters();
+    }
+  }
+
+  async #open(owner: LeaseOwner): Promise<Lease> {
+    const { address, workerLimits } = this.#options;
+    const lease = await Lease.open((port: MessagePort) =>
+      this.#workers.run({ port, address, login: owner.login, limits: workerLimits }),
+    );
+    lease.once('lost', (reason) => {
+      this.#lent.delete(lease);
+      this.#forgetIdle(lease, keyOf(owner));
+      this.#observe({ type: 'connection_lost', user: owner.login.user, reason });
+      this.#serveWaiters();
+    });
+    return lease;
+  }
+
+  #lend(lease: Lease, owner: LeaseOwner): void {
+    this.#lent.set(lease, owner);
+  }
+
+  #keep(lease: Lease, owner: LeaseOwner): void {
+    if (lease.isClosed) return;
+    const key = keyOf(owner);
+    const entry = { lease, since: Date.now() };
+    const idle = this.#idle.get(key);
+    if (idle === undefined) this.#idle.set(key, [entry]);
+    else idle.push(entry);
+  }
+
+  /** The most recently used one, so that those not needed grow old and are closed. */
+  #takeIdle(key: string): Lease | undefined {
+    const idle = this.#idle.get(key);
+    const entry = idle?.pop();
+    if (idle?.length === 0) this.#idle.delete(key);
+    return entry?.lease;
+  }
+
+  #forgetIdle(lease: Lease, key: string): void {
+    const idle = this.#idle.get(key)?.filter((entry) => entry.lease !== lease);
+    if (idle === undefined) return;
+    if (idle.length === 0) this.#idle.delete(key);
+    else this.#idle.set(key, idle);
+  }
+
+  #closeLongestIdle(): boolean {
+    let longest: { key: string; since: number } | null = null;
+    for (const [key, [first]] of this.#idle) {
+      if (first !== undefined && (longest === null || first.since < longest.since)) longest = { key, since: first.since };
+    }
+    if (longest === null) return false;
+    const idle = this.#idle.get(longest.key);
+    idle?.shift()?.lease.close();
+    if (idle?.length === 0) this.#idle.delete(longest.key);
+    return true;
+  }
+
+  #sweep(): void {
+    const oldest = Date.now() - this.#options.connectionIdleMs;
+    for (const [key, idle] of this.#idle) {
+      while (idle[0] !== undefined && idle[0].since < oldest) idle.shift()?.lease.close();
+      if (idle.length === 0) this.#idle.delete(key);
+    }
+  }
+
+  #serveWaiters(): void {
+    for (let waiter = this.#waiters[0]; waiter !== undefined; waiter = this.#waiters[0]) {
+      const lease = this.#acquireNow(waiter.owner);
+      if (lease === null) return;
+      this.#waiters.shift();
+      clearTimeout(waiter.timer);
+      waiter.resolve(lease);
+    }
+  }
+
+  #count(): number {
+    let idle = 0;
+    for (const leases of this.#idle.values()) idle += leases.length;
+    return this.#opening + this.#lent.size + idle;
+  }
+
+  #full(): RefusedError {
+    return unavailable(`all ${this.#options.connectionsMax} database connections are in use (--connections_max)`);
+  }
+}
+
+function keyOf(owner: LeaseOwner): string {
+  return JSON.stringify([owner.digest, owner.login.database]);
+}
+
+function unavailable(message: string): RefusedError {
+  return new RefusedError({ kind: 'unavailable', failure: { code: 1040, sqlstate: '08004', message } });
+}

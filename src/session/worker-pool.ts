@@ -1,0 +1,35 @@
+import type { MessagePort } from 'node:worker_threads';
+import { Piscina } from 'piscina';
+import type { LeaseTask } from '../wire/messages.ts';
+
+export interface WorkerPoolOptions {
+  readonly threads: number;
+  /** Connections that one thread may have to serve at most. */
+  readonly tasksPerThread: number;
+}
+
+/** The threads that talk to the database. Each task is one connection for as long as it lives. */
+export class WorkerPool implements AsyncDisposable {
+  readonly #piscina: Piscina;
+
+  constructor(options: WorkerPoolOptions) {
+    this.#piscina = new Piscina({
+      // Compiled code runs from the build's folder, where the entry is JavaScript.
+      filename: new URL('../worker/entry.js', import.meta.url).href,
+      minThreads: options.threads,
+      maxThreads: options.threads,
+      concurrentTasksPerWorker: options.tasksPerThread,
+      // The default waits for tasks by blocking the thread, and with it every socket that the thread serves.
+      atomics: 'disabled',
+    });
+  }
+
+  /** Resolves when the connection of the task is gone; rejects if its thread is. */
+  async run(task: LeaseTask & { readonly port: MessagePort }): Promise<void> {
+    await this.#piscina.run(task, { transferList: [task.port] });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#piscina.destroy();
+  }
+}

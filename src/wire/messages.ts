@@ -1,0 +1,74 @@
+import type { MessagePort } from 'node:worker_threads';
+import type { Batch, Column, Failure, Outcome } from './statement.ts';
+
+/** Where the database is: a Unix socket, or a host and port. */
+export type DatabaseAddress =
+  | { readonly socketPath: string }
+  | { readonly host: string; readonly port: number; readonly tls: 'off' | 'on' | 'verify' };
+
+/** Who logs in, and which schema is current at the start of every statement. */
+export interface Login {
+  readonly user: string;
+  readonly password: string;
+  /** null: the schema called `default` if there is one that the user may enter, else none. */
+  readonly database: string | null;
+}
+
+/** The argument of the one long task that a worker runs per database connection. */
+export interface LeaseTask {
+  readonly port: MessagePort;
+  readonly address: DatabaseAddress;
+  readonly login: Login;
+  readonly limits: WorkerLimits;
+}
+
+export interface WorkerLimits {
+  readonly connectTimeoutMs: number;
+  /** How long a killed statement may take to end before its connection is closed under it. */
+  readonly killTimeoutMs: number;
+  readonly rowBytesMax: number;
+}
+
+/** Main to worker. `statement` numbers the statements of one connection, so that a late message hits no later one. */
+export type ToWorker =
+  | {
+      readonly type: 'execute';
+      readonly statement: number;
+      readonly sql: string;
+      readonly creditBytes: number;
+      readonly creditRows: number;
+      /** Make the connection as new when the statement has ended. */
+      readonly clean: boolean;
+    }
+  | { readonly type: 'credit'; readonly statement: number; readonly bytes: number; readonly rows: number }
+  | { readonly type: 'cancel'; readonly statement: number }
+  | { readonly type: 'examine'; readonly statement: number }
+  | { readonly type: 'close' };
+
+/** Worker to main. */
+export type FromWorker =
+  | { readonly type: 'opened' }
+  | { readonly type: 'refused'; readonly refusal: Refusal }
+  | {
+      /** News of a statement; a small result is told whole in one message. */
+      readonly type: 'news';
+      readonly statement: number;
+      readonly columns?: readonly Column[];
+      readonly batch?: Batch;
+      readonly end?: StatementEnd;
+    }
+  | { readonly type: 'examined'; readonly statement: number; readonly rows: number }
+  /** The connection is ready for its next statement; comes after the `end` of every statement. */
+  | { readonly type: 'idle' }
+  /** The connection is gone, and with it the task. */
+  | { readonly type: 'lost'; readonly reason: string };
+
+export type StatementEnd =
+  | { readonly ok: true; readonly outcome: Outcome }
+  | { readonly ok: false; readonly failure: Failure };
+
+/** Why no connection was opened, by who has to act: the user, the request, or the operator. */
+export interface Refusal {
+  readonly kind: 'denied' | 'database' | 'unavailable';
+  readonly failure: Failure;
+}

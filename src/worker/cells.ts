@@ -1,0 +1,230 @@
+/**
+ * How each kind of cell is written as JSON, straight from the bytes of MySQL's text protocol. Every function takes the
+ * target and the position in it, the source and the range of the cell, and returns the new position. The caller
+ * has made sure that the target has room: `cellBytesMax` tells how much a cell may need.
+ */
+
+/** How a cell's bytes become JSON. */
+export const cellKind = {
+  /** Digits, copied; leading zeros (ZEROFILL, YEAR 0000), which JSON forbids, left out. */
+  number: 0,
+  /** Text, quoted and escaped, with bytes that are not UTF-8 replaced. */
+  text: 1,
+  /** Bytes, quoted, as upper-case hex. */
+  hex: 2,
+  /** A JSON document of the database's, copied. */
+  json: 3,
+  /** Up to eight bytes, big-endian, as a decimal number. */
+  bits: 4,
+} as const;
+
+export type CellKind = (typeof cellKind)[keyof typeof cellKind];
+
+/** The most that one byte of a cell can grow to: `\u0000`. */
+export const cellGrowthMax = 6;
+/** What a cell may need besides: quotes, a comma, and the twenty digits of a 64-bit BIT. */
+export const cellOverheadMax = 24;
+
+const quote = 0x22;
+const backslash = 0x5c;
+const zero = 0x30;
+const minus = 0x2d;
+
+/** For each byte: 1 if it stands for itself within a JSON string. */
+const plain = new Uint8Array(256).fill(1, 0x20, 0x80);
+plain[quote] = 0;
+plain[backslash] = 0;
+
+/** For each byte: 1 if it may be part of a JSON number. */
+const numeric = new Uint8Array(256);
+for (const character of '+-.0123456789eE') numeric[character.charCodeAt(0)] = 1;
+
+/** For each control character: the letter of its short escape, or 0 if it has none. */
+const shortEscape = new Uint8Array(256);
+for (const [code, letter] of [
+  [0x08, 'b'],
+  [0x09, 't'],
+  [0x0a, 'n'],
+  [0x0c, 'f'],
+  [0x0d, 'r'],
+  [quote, '"'],
+  [backslash, '\\'],
+] as const) {
+  shortEscape[code] = letter.charCodeAt(0);
+}
+
+const upperHex = Uint8Array.from('0123456789ABCDEF', (digit) => digit.charCodeAt(0));
+const lowerHex = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0));
+
+export function writeCell(
+  kind: number,
+  out: Uint8Array,
+  at: number,
+  source: Uint8Array,
+  start: number,
+  end: number,
+): number {
+  switch (kind) {
+    case cellKind.number:
+      return writeNumber(out, at, source, start, end);
+    case cellKind.hex: {
+      out[at] = quote;
+      const stop = writeHex(out, at + 1, source, start, end);
+      out[stop] = quote;
+      return stop + 1;
+    }
+    case cellKind.json:
+      return writeJson(out, at, source, start, end);
+    case cellKind.bits:
+      return writeBits(out, at, source, start, end);
+    default: {
+      out[at] = quote;
+      const stop = writeText(out, at + 1, source, start, end);
+      out[stop] = quote;
+      return stop + 1;
+    }
+  }
+}
+
+function writeNumber(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  let from = start;
+  let to = at;
+  if (source[from] === minus) {
+    out[to++] = minus;
+    from++;
+  }
+  while (from < end - 1 && source[from] === zero && isDigit(source[from + 1])) from++;
+  while (from < end) {
+    const byte = source[from++] as number;
+    // A number that is none (a float's "inf", or digits in a character set of two bytes each) must not break the JSON.
+    if (numeric[byte] === 0) {
+      out[at] = quote;
+      const stop = writeText(out, at + 1, source, start, end);
+      out[stop] = quote;
+      return stop + 1;
+    }
+    out[to++] = byte;
+  }
+  return to;
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= zero && byte <= zero + 9;
+}
+
+/**
+ * The text between the quotes. Escapes are those of `JSON.stringify`; what is not UTF-8 becomes U+FFFD, one for each
+ * maximal part of a sequence, as the WHATWG Encoding Standard's decoder has it.
+ */
+export function writeText(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  let to = at;
+  let from = start;
+  while (from < end) {
+    const byte = source[from] as number;
+    if (plain[byte] === 1) {
+      out[to++] = byte;
+      from++;
+    } else if (byte >= 0x80) {
+      const length = sequenceLength(source, from, end);
+      if (length > 0) {
+        for (const stop = from + length; from < stop; ) out[to++] = source[from++] as number;
+      } else {
+        out[to++] = 0xef;
+        out[to++] = 0xbf;
+        out[to++] = 0xbd;
+        from -= length;
+      }
+    } else {
+      out[to++] = backslash;
+      const letter = shortEscape[byte] as number;
+      if (letter !== 0) {
+        out[to++] = letter;
+      } else {
+        out[to++] = 0x75;
+        out[to++] = zero;
+        out[to++] = zero;
+        out[to++] = lowerHex[byte >> 4] as number;
+        out[to++] = lowerHex[byte & 15] as number;
+      }
+      from++;
+    }
+  }
+  return to;
+}
+
+/**
+ * The length of the UTF-8 sequence that begins at `from`, or, negative, the length of the broken part there
+ * (RFC 3629, section 4; Unicode 15, table 3-7).
+ */
+function sequenceLength(source: Uint8Array, from: number, end: number): number {
+  const lead = source[from] as number;
+  let continuation: number;
+  let low = 0x80;
+  let high = 0xbf;
+  if (lead < 0xc2) return -1;
+  if (lead < 0xe0) {
+    continuation = 1;
+  } else if (lead < 0xf0) {
+    continuation = 2;
+    if (lead === 0xe0) low = 0xa0;
+    else if (lead === 0xed) high = 0x9f;
+  } else if (lead < 0xf5) {
+    continuation = 3;
+    if (lead === 0xf0) low = 0x90;
+    else if (lead === 0xf4) high = 0x8f;
+  } else {
+    return -1;
+  }
+  for (let index = 1; index <= continuation; index++) {
+    if (from + index >= end) return -index;
+    const byte = source[from + index] as number;
+    if (byte < low || byte > high) return -index;
+    low = 0x80;
+    high = 0xbf;
+  }
+  return continuation + 1;
+}
+
+function writeHex(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  let to = at;
+  for (let from = start; from < end; from++) {
+    const byte = source[from] as number;
+    out[to++] = upperHex[byte >> 4] as number;
+    out[to++] = upperHex[byte & 15] as number;
+  }
+  return to;
+}
+
+/** A JSON document is copied as the database wrote it; what cannot be one is written as text instead. */
+function writeJson(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  if (isJsonText(source, start, end)) {
+    for (let from = start, to = at; from < end; ) out[to++] = source[from++] as number;
+    return at + end - start;
+  }
+  out[at] = quote;
+  const stop = writeText(out, at + 1, source, start, end);
+  out[stop] = quote;
+  return stop + 1;
+}
+
+/**
+ * Whether the bytes can be a JSON document that MySQL wrote: UTF-8, without control characters, which MySQL escapes. (A
+ * session whose `character_set_results` is UTF-16, say, gets something else.)
+ */
+export function isJsonText(source: Uint8Array, start: number, end: number): boolean {
+  for (let from = start; from < end; ) {
+    const byte = source[from] as number;
+    const length = byte < 0x80 ? 1 : sequenceLength(source, from, end);
+    if (length <= 0 || byte < 0x20) return false;
+    from += length;
+  }
+  return end > start;
+}
+
+function writeBits(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  let value = 0n;
+  for (let from = start; from < end; from++) value = (value << 8n) | BigInt(source[from] as number);
+  let to = at;
+  for (const digit of value.toString()) out[to++] = digit.charCodeAt(0);
+  return to;
+}

@@ -1,0 +1,122 @@
+import type { Column, ColumnType, IntegerTypeName } from '../wire/statement.ts';
+import { type CellKind, cellKind } from './cells.ts';
+
+/** A column as the protocol describes it (MySQL internals manual, "Column Definition"). */
+export interface ColumnDefinition {
+  readonly name: string;
+  readonly type: number;
+  /** What MariaDB calls the type where `type` is a stand-in for it, such as `vector`; else empty. */
+  readonly typeName: string;
+  readonly characterSet: number;
+  readonly flags: number;
+  /** The display width in bytes. */
+  readonly length: number;
+  /** Digits after the point; 31 means "not fixed". */
+  readonly decimals: number;
+}
+
+/** Column types as numbered by the protocol (MySQL source, `enum_field_types`). */
+const type = {
+  decimal: 0,
+  tiny: 1,
+  short: 2,
+  long: 3,
+  float: 4,
+  double: 5,
+  null: 6,
+  timestamp: 7,
+  longlong: 8,
+  int24: 9,
+  date: 10,
+  time: 11,
+  datetime: 12,
+  year: 13,
+  newDate: 14,
+  bit: 16,
+  vector: 242,
+  json: 245,
+  newDecimal: 246,
+  geometry: 255,
+} as const;
+
+const notNullFlag = 0x1;
+const unsignedFlag = 0x20;
+const binaryCharacterSet = 63;
+
+/** The column as a client sees it, and how its cells are written. */
+export function describeColumn(definition: ColumnDefinition): { column: Column; kind: CellKind } {
+  const [columnType, kind] = describeType(definition);
+  return {
+    column: { name: definition.name, type: columnType, nullable: (definition.flags & notNullFlag) === 0 },
+    kind,
+  };
+}
+
+/** The table of types is part of the protocol (decisions, "Values"). */
+function describeType(definition: ColumnDefinition): [ColumnType, CellKind] {
+  switch (definition.type) {
+    case type.tiny:
+      return [integer(8, definition), cellKind.number];
+    case type.short:
+      return [integer(16, definition), cellKind.number];
+    case type.int24:
+    case type.long:
+      return [integer(32, definition), cellKind.number];
+    case type.longlong:
+      return [integer(64, definition), cellKind.number];
+    case type.year:
+      return [{ name: 'UInt16' }, cellKind.number];
+    case type.bit:
+      return [{ name: 'UInt64' }, cellKind.bits];
+    case type.float:
+      return [{ name: 'Float32' }, cellKind.number];
+    case type.double:
+      return [{ name: 'Float64' }, cellKind.number];
+    case type.decimal:
+    case type.newDecimal:
+      return [decimal(definition), cellKind.text];
+    case type.date:
+    case type.newDate:
+      return [{ name: 'Date' }, cellKind.text];
+    case type.timestamp:
+    case type.datetime:
+      return [{ name: 'Timestamp', precision: fraction(definition, 'YYYY-MM-DD hh:mm:ss'.length) }, cellKind.text];
+    case type.time:
+      return [{ name: 'Time', precision: fraction(definition, '-hhh:mm:ss'.length) }, cellKind.text];
+    case type.json:
+      return [{ name: 'Variant' }, cellKind.json];
+    case type.geometry:
+      return [{ name: 'Geometry' }, cellKind.hex];
+    case type.vector:
+      return [{ name: 'Vector' }, cellKind.hex];
+    case type.null:
+      return [{ name: 'Null' }, cellKind.text];
+    default:
+      if (definition.typeName === 'vector') return [{ name: 'Vector' }, cellKind.hex];
+      return definition.characterSet === binaryCharacterSet
+        ? [{ name: 'Binary' }, cellKind.hex]
+        : [{ name: 'String' }, cellKind.text];
+  }
+}
+
+function integer(bits: 8 | 16 | 32 | 64, definition: ColumnDefinition): ColumnType {
+  const name: IntegerTypeName = isUnsigned(definition) ? `UInt${bits}` : `Int${bits}`;
+  return { name };
+}
+
+/** A DECIMAL's width counts its digits, a point if it has a scale, and a sign unless it is unsigned. */
+function decimal(definition: ColumnDefinition): ColumnType {
+  const scale = definition.decimals;
+  const precision = definition.length - (scale > 0 ? 1 : 0) - (isUnsigned(definition) ? 0 : 1);
+  return { name: 'Decimal', precision, scale };
+}
+
+/** Digits of a second's fraction; where the database says "not fixed", the width tells. */
+function fraction(definition: ColumnDefinition, widthWithout: number): number {
+  if (definition.decimals <= 6) return definition.decimals;
+  return Math.min(6, Math.max(0, definition.length - widthWithout - 1));
+}
+
+function isUnsigned(definition: ColumnDefinition): boolean {
+  return (definition.flags & unsignedFlag) !== 0;
+}

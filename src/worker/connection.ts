@@ -1,0 +1,243 @@
+import { EventEmitter } from 'node:events';
+import mysql from 'mysql2';
+import type { DatabaseAddress } from '../wire/messages.ts';
+import type { ColumnDefinition } from './columns.ts';
+import type { DriverError } from './failures.ts';
+import { type Ending, readColumnCount, readColumnDefinition, readEof, readOk } from './packets.ts';
+
+/*
+ * The only file that knows mysql2. It uses the driver for connecting, logging in and framing packets, and takes the
+ * packets of a result itself, by a command whose states replace the driver's (`lib/commands/query.js`). The
+ * package's version is pinned, and test/worker/connection.test.ts fails if the inside used here changes.
+ */
+
+interface DriverPacket {
+  readonly buffer: Buffer;
+  readonly offset: number;
+  readonly end: number;
+  isEOF(): boolean;
+}
+
+/** A state takes the next packet and returns the next state, or null at the end of the command. */
+type CommandState = (packet: DriverPacket, connection: DriverConnection) => CommandState | null;
+
+interface QueryCommand {
+  start(packet: DriverPacket | undefined, connection: DriverConnection): unknown;
+}
+
+interface DriverConnection extends EventEmitter {
+  readonly threadId: number;
+  readonly stream: EventEmitter & { destroy(): void };
+  readonly config: { database: string | undefined };
+  readonly _mariadbExtendedMetadata: boolean;
+  addCommand(command: QueryCommand): void;
+  changeUser(options: object, done: (error: DriverError | null) => void): void;
+  pause(): void;
+  resume(): void;
+  end(): void;
+}
+
+type QueryCommandClass = new (options: { sql: string }, done: (error: DriverError) => void) => QueryCommand;
+
+const QueryCommand = (mysql as unknown as { createQuery(sql: string): QueryCommand }).createQuery('')
+  .constructor as QueryCommandClass;
+
+/** Takes what a statement gives back, packet by packet. The bytes of a row are only valid during the call. */
+export interface ResultSink {
+  columns(definitions: readonly ColumnDefinition[]): void;
+  row(bytes: Buffer, start: number, end: number): void;
+}
+
+class SinkCommand extends QueryCommand {
+  readonly #sink: ResultSink;
+  readonly #ended: (ending: Ending) => void;
+  #columnCount = 0;
+  #columns: ColumnDefinition[] = [];
+
+  constructor(sql: string, sink: ResultSink, ended: (ending: Ending) => void, failed: (error: DriverError) => void) {
+    super({ sql }, failed);
+    this.#sink = sink;
+    this.#ended = ended;
+  }
+
+  override start(packet: DriverPacket | undefined, connection: DriverConnection): CommandState {
+    super.start(packet, connection);
+    return this.#header;
+  }
+
+  #header(packet: DriverPacket, connection: DriverConnection): CommandState | null {
+    const first = packet.buffer[packet.offset];
+    if (first === 0x00) return this.#endOf(readOk(packet.buffer, packet.offset));
+    if (first === 0xfb) {
+      // The connection has not agreed to LOCAL INFILE, so that no honest server asks for a file.
+      connection.stream.destroy();
+      return this.#header;
+    }
+    this.#columnCount = readColumnCount(packet.buffer, packet.offset);
+    this.#columns = [];
+    return this.#column;
+  }
+
+  #column(packet: DriverPacket, connection: DriverConnection): CommandState {
+    this.#columns.push(readColumnDefinition(packet.buffer, packet.offset, connection._mariadbExtendedMetadata));
+    return this.#columns.length === this.#columnCount ? this.#columnsEnd : this.#column;
+  }
+
+  #columnsEnd(): CommandState {
+    this.#sink.columns(this.#columns);
+    return this.#row;
+  }
+
+  #row(packet: DriverPacket): CommandState | null {
+    if (packet.isEOF()) return this.#endOf(readEof(packet.buffer, packet.offset));
+    this.#sink.row(packet.buffer, packet.offset, packet.end);
+    return this.#row;
+  }
+
+  #endOf(ending: Ending): CommandState | null {
+    if (ending.moreResults) return this.#header;
+    this.#ended(ending);
+    return null;
+  }
+}
+
+export interface ConnectOptions {
+  readonly address: DatabaseAddress;
+  readonly user: string;
+  readonly password: string;
+  readonly timeoutMs: number;
+}
+
+/**
+ * One connection to the database. Emits `lost` with a reason, once, when the connection is gone and `close` or
+ * `destroy` was not called. Statements run one at a time; a second one waits in the driver.
+ */
+export class Connection extends EventEmitter<{ lost: [reason: string] }> {
+  readonly #driver: DriverConnection;
+  readonly isMariadb: boolean;
+  #closed = false;
+
+  private constructor(driver: DriverConnection, isMariadb: boolean) {
+    super();
+    this.#driver = driver;
+    this.isMariadb = isMariadb;
+    driver.on('error', (error: DriverError) => this.#lose(error.message));
+    driver.stream.on('close', () => this.#lose('the database closed the connection'));
+  }
+
+  /** @throws DriverError if the database cannot be reached or refuses the login */
+  static async open(options: ConnectOptions): Promise<Connection> {
+    const { address } = options;
+    const where =
+      'socketPath' in address
+        ? { socketPath: address.socketPath }
+        : {
+            host: address.host,
+            port: address.port,
+            ...(address.tls === 'off' ? {} : { ssl: { rejectUnauthorized: address.tls === 'verify' } }),
+          };
+    const driver = mysql.createConnection({
+      ...where,
+      user: options.user,
+      password: options.password,
+      connectTimeout: options.timeoutMs,
+      charset: 'UTF8MB4_GENERAL_CI',
+      connectAttributes: { program_name: 'sluice' },
+      // As the native clients have it: affected rows are those changed, and SQL is read as it stands. Without
+      // LOCAL_FILES the server refuses LOAD DATA LOCAL by itself.
+      flags: ['-FOUND_ROWS', '-IGNORE_SPACE', '-LOCAL_FILES'],
+    }) as unknown as DriverConnection;
+    const handshake = await new Promise<{ serverVersion: string }>((resolve, reject) => {
+      driver.once('connect', resolve);
+      driver.once('error', reject);
+    }).catch((error: unknown) => {
+      // A second error of the same attempt must not be thrown for want of a listener.
+      driver.on('error', () => {});
+      driver.stream.destroy();
+      throw error;
+    });
+    driver.removeAllListeners('error');
+    return new Connection(driver, handshake.serverVersion.includes('MariaDB'));
+  }
+
+  /** The id by which `KILL QUERY` knows the connection. */
+  get id(): number {
+    return this.#driver.threadId;
+  }
+
+  /** @throws DriverError if the statement fails or the connection is lost */
+  execute(sql: string, sink: ResultSink): Promise<Ending> {
+    return new Promise((resolve, reject) => {
+      this.#driver.addCommand(new SinkCommand(sql, sink, resolve, reject));
+    });
+  }
+
+  /** Runs a statement of our own and gives its rows back as text. */
+  async query(sql: string): Promise<(string | null)[][]> {
+    const rows: (string | null)[][] = [];
+    let columns = 0;
+    await this.execute(sql, {
+      columns: (definitions) => {
+        columns = definitions.length;
+      },
+      row: (bytes, start) => {
+        const row: (string | null)[] = [];
+        let at = start;
+        for (let column = 0; column < columns; column++) {
+          const length = bytes[at++] as number;
+          // Our own statements ask for short values only.
+          if (length < 0xfb) row.push(bytes.toString('utf8', at, at + length));
+          else row.push(null);
+          at += length < 0xfb ? length : 0;
+        }
+        rows.push(row);
+      },
+    });
+    return rows;
+  }
+
+  /**
+   * COM_CHANGE_USER to the same user: rolls back, drops temporary tables, releases locks, forgets variables, prepared
+   * statements and roles, and selects the database (MySQL manual, "mysql_change_user()"). COM_RESET_CONNECTION costs as
+   * many round trips, since it leaves the database and, on both servers, the active role as they are.
+   * @throws DriverError if the user may no longer log in; the connection is of no more use then
+   */
+  reset(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#driver.changeUser({ charset: 'UTF8MB4_GENERAL_CI' }, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+
+  /** Names the database that `reset` selects. */
+  set database(name: string) {
+    this.#driver.config.database = name;
+  }
+
+  /** Stops reading the socket; what has been read already comes after `resume`. */
+  pause(): void {
+    this.#driver.pause();
+  }
+
+  resume(): void {
+    this.#driver.resume();
+  }
+
+  /** Says goodbye to an idle connection. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#driver.end();
+  }
+
+  /** Drops the connection at once. A statement that runs on it may run on in the database. */
+  destroy(): void {
+    this.#closed = true;
+    this.#driver.stream.destroy();
+  }
+
+  #lose(reason: string): void {
+    if (this.#closed) return;
+    this.destroy();
+    this.emit('lost', reason);
+  }
+}

@@ -1,0 +1,373 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { MessagePort } from 'node:worker_threads';
+import type { FromWorker, LeaseTask, Refusal, StatementEnd, ToWorker } from '../wire/messages.ts';
+import { type Column, failures } from '../wire/statement.ts';
+import { type ColumnDefinition, describeColumn } from './columns.ts';
+import { Connection, type ConnectOptions } from './connection.ts';
+import { Control } from './control.ts';
+import { connectRefusal, type DriverError, statementFailure } from './failures.ts';
+import type { Ending } from './packets.ts';
+import { RowEncoder } from './row-encoder.ts';
+
+/** Rows wait this long for company, so that a trickle does not make a message of every row. */
+const flushMs = 4;
+/** Below this size a batch is copied to the main thread; handing memory over costs more than copying so little. */
+const transferBytesMin = 16 * 1024;
+const killRetryMs = 50;
+
+/** A statement while it runs on the connection. */
+interface Running {
+  readonly number: number;
+  readonly clean: boolean;
+  creditBytes: number;
+  creditRows: number;
+  columns: readonly Column[] | null;
+  columnsTold: boolean;
+  encoder: RowEncoder | null;
+  /** Its end is known to the main thread, or no longer of interest; what still comes is dropped. */
+  told: boolean;
+  /** Rows are dropped: they belong to a second result set, or to a statement that is over for its reader. */
+  discard: boolean;
+  manyResultSets: boolean;
+  paused: boolean;
+  ended: boolean;
+  killed: Promise<void> | null;
+}
+
+/**
+ * Serves one lease: owns one database connection, runs one statement at a time on it, and tells the main thread through
+ * a port. States: opening, idle, running (from `execute` until `idle` is told, cleaning included), closed. Lives in a
+ * worker thread, many to a thread.
+ */
+export class Executor {
+  readonly #port: MessagePort;
+  readonly #task: LeaseTask;
+  readonly #connectOptions: ConnectOptions;
+  readonly #controls: Map<string, Control>;
+  #connection: Connection | null = null;
+  #running: Running | null = null;
+  #flushTimer: NodeJS.Timeout | null = null;
+  /** Runs from a kill until the statement has ended. */
+  #killTimer: NodeJS.Timeout | null = null;
+  /** Statements since the connection was as new; the database's counters tell of the first one alone. */
+  #statementsSinceReset = 0;
+  #closed = false;
+  readonly #done: () => void;
+  /** Resolves when the connection is gone. */
+  readonly finished: Promise<void>;
+
+  constructor(task: LeaseTask, controls: Map<string, Control>) {
+    this.#task = task;
+    this.#port = task.port;
+    this.#controls = controls;
+    this.#connectOptions = {
+      address: task.address,
+      user: task.login.user,
+      password: task.login.password,
+      timeoutMs: task.limits.connectTimeoutMs,
+    };
+    let done = (): void => {};
+    this.finished = new Promise((resolve) => {
+      done = resolve;
+    });
+    this.#done = done;
+    this.#port.on('message', (message: ToWorker) => this.#receive(message));
+    this.#port.on('close', () => this.#close());
+  }
+
+  async open(): Promise<void> {
+    try {
+      const connection = await Connection.open(this.#connectOptions);
+      this.#connection = connection;
+      if (this.#closed) {
+        connection.close();
+        return;
+      }
+      connection.once('lost', (reason) => this.#lose(reason));
+      await this.#enterDatabase(connection);
+      await this.#prepare(connection);
+      this.#post({ type: 'opened' });
+    } catch (error) {
+      this.#refuse(connectRefusal(error as DriverError));
+    }
+  }
+
+  /** Selects the schema that every statement of this lease starts in; `reset` goes back to it. */
+  async #enterDatabase(connection: Connection): Promise<void> {
+    const { database } = this.#task.login;
+    const name = database ?? 'default';
+    try {
+      await connection.query(`USE \`${name.replaceAll('`', '``')}\``);
+      connection.database = name;
+    } catch (error) {
+      if (database !== null) throw error;
+      // No schema is called so, or the user may not enter it: none is selected, as in the native clients.
+    }
+  }
+
+  /**
+   * What every connection needs to be as new in our sense: text in utf8mb4, and a database that waits for a reader as
+   * long as we do (`net_write_timeout` ends a result whose reader stalls for 60 s).
+   */
+  async #prepare(connection: Connection): Promise<void> {
+    await connection.query('SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = 86400');
+    this.#statementsSinceReset = 0;
+  }
+
+  #receive(message: ToWorker): void {
+    switch (message.type) {
+      case 'execute':
+        void this.#execute(message);
+        return;
+      case 'close':
+        this.#close();
+        return;
+      case 'credit':
+      case 'cancel':
+      case 'examine': {
+        const running = this.#running;
+        // The message may have crossed with the statement's end; the number keeps it off the next one.
+        if (running === null || running.number !== message.statement || running.ended) return;
+        if (message.type === 'credit') this.#credit(running, message.bytes, message.rows);
+        else if (message.type === 'cancel') this.#stop(running);
+        else void this.#examine(running);
+        return;
+      }
+      default:
+        message satisfies never;
+    }
+  }
+
+  async #execute(message: ToWorker & { type: 'execute' }): Promise<void> {
+    const connection = this.#connection;
+    if (connection === null || this.#running !== null) throw new Error('execute came while the connection was not idle');
+    const running: Running = {
+      number: message.statement,
+      clean: message.clean,
+      creditBytes: message.creditBytes,
+      creditRows: message.creditRows,
+      columns: null,
+      columnsTold: false,
+      encoder: null,
+      told: false,
+      discard: false,
+      manyResultSets: false,
+      paused: false,
+      ended: false,
+      killed: null,
+    };
+    this.#running = running;
+    this.#statementsSinceReset++;
+    let end: StatementEnd;
+    try {
+      const ending: Ending = await connection.execute(message.sql, {
+        columns: (definitions) => this.#takeColumns(running, definitions),
+        row: (bytes, start, stop) => this.#takeRow(running, bytes, start, stop),
+      });
+      end = running.manyResultSets
+        ? { ok: false, failure: failures.manyResultSets() }
+        : { ok: true, outcome: ending.outcome };
+    } catch (error) {
+      // When the connection is gone, `lost` tells all there is to tell.
+      if (this.#closed) return;
+      end = { ok: false, failure: statementFailure(error as DriverError) };
+    }
+    running.ended = true;
+    if (this.#killTimer !== null) clearTimeout(this.#killTimer);
+    this.#killTimer = null;
+    this.#flush(running, end);
+    await this.#becomeIdle(connection, running, message.sql);
+  }
+
+  #takeColumns(running: Running, definitions: readonly ColumnDefinition[]): void {
+    if (running.columns !== null) {
+      running.manyResultSets = true;
+      running.discard = true;
+    }
+    if (running.discard) return;
+    const described = definitions.map(describeColumn);
+    running.columns = described.map(({ column }) => column);
+    running.encoder = new RowEncoder(
+      described.map(({ kind }) => kind),
+      this.#task.limits.rowBytesMax,
+    );
+    this.#flushSoon(running);
+  }
+
+  #takeRow(running: Running, bytes: Buffer, start: number, end: number): void {
+    const encoder = running.encoder;
+    if (running.discard || encoder === null) return;
+    if (!encoder.append(bytes, start, end)) {
+      this.#flush(running, { ok: false, failure: failures.rowTooLarge(this.#task.limits.rowBytesMax) });
+      this.#stop(running);
+      return;
+    }
+    if (encoder.full || encoder.rows >= running.creditRows) this.#flush(running, null);
+    else if (encoder.rows === 1) this.#flushSoon(running);
+  }
+
+  #flushSoon(running: Running): void {
+    this.#flushTimer ??= setTimeout(() => {
+      this.#flushTimer = null;
+      this.#flush(running, null);
+    }, flushMs);
+  }
+
+  /** Tells what is new of a statement: its columns once, the rows so far, its end. */
+  #flush(running: Running, end: StatementEnd | null): void {
+    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer);
+    this.#flushTimer = null;
+    if (running.told) return;
+    const batch = running.encoder?.take() ?? null;
+    const columns = running.columnsTold ? null : running.columns;
+    running.columnsTold = running.columns !== null;
+    running.told = end !== null;
+    if (batch === null && columns === null && end === null) return;
+    this.#post(
+      {
+        type: 'news',
+        statement: running.number,
+        ...(columns === null ? {} : { columns }),
+        ...(batch === null ? {} : { batch }),
+        ...(end === null ? {} : { end }),
+      },
+      batch !== null && batch.length >= transferBytesMin ? [batch.buffer] : [],
+    );
+    if (batch === null) return;
+    running.creditBytes -= batch.length;
+    running.creditRows -= batch.rows;
+    if (running.creditBytes <= 0 || running.creditRows <= 0) {
+      running.paused = true;
+      this.#connection?.pause();
+    }
+  }
+
+  #credit(running: Running, bytes: number, rows: number): void {
+    running.creditBytes += bytes;
+    running.creditRows += rows;
+    if (running.creditBytes > 0 && running.creditRows > 0) this.#resume(running);
+  }
+
+  #resume(running: Running): void {
+    if (!running.paused) return;
+    running.paused = false;
+    this.#connection?.resume();
+  }
+
+  /** Ends the statement in the database, and reads what it still sends, since it cannot end while its socket is full. */
+  #stop(running: Running): void {
+    running.told = true;
+    running.discard = true;
+    running.encoder = null;
+    running.killed ??= this.#kill(running);
+    this.#resume(running);
+  }
+
+  /** Settles when the database has taken the kill, so that the kill cannot hit the connection's next statement. */
+  async #kill(running: Running): Promise<void> {
+    const connection = this.#connection;
+    if (connection === null) return;
+    const { killTimeoutMs } = this.#task.limits;
+    this.#killTimer = setTimeout(() => {
+      connection.destroy();
+      this.#lose(`a killed statement did not end within ${killTimeoutMs} ms`);
+    }, killTimeoutMs);
+    while (!running.ended && !this.#closed) {
+      try {
+        await this.#control().kill(connection.id);
+        return;
+      } catch {
+        // The control connection was refused or lost. The timer closes the statement's own if that goes on.
+        await delay(killRetryMs);
+      }
+    }
+  }
+
+  async #examine(running: Running): Promise<void> {
+    const connection = this.#connection;
+    if (connection === null || (!connection.isMariadb && this.#statementsSinceReset > 1)) return;
+    const rows = await this.#control().examined(connection.id);
+    if (rows !== null && !running.ended) this.#post({ type: 'examined', statement: running.number, rows });
+  }
+
+  async #becomeIdle(connection: Connection, running: Running, sql: string): Promise<void> {
+    try {
+      await running.killed;
+      if (running.clean) {
+        await connection.reset();
+        await this.#prepare(connection);
+      } else {
+        if (running.killed !== null) await absorbKill(connection);
+        if (namesCharacterSet.test(sql)) await connection.query(talkUtf8);
+      }
+    } catch (error) {
+      if (this.#closed) return;
+      connection.destroy();
+      this.#lose(`it could not be made ready for the next statement: ${(error as Error).message}`);
+      return;
+    }
+    if (this.#closed) return;
+    this.#running = null;
+    this.#post({ type: 'idle' });
+  }
+
+  #control(): Control {
+    const { login } = this.#task;
+    const key = JSON.stringify([login.user, login.password]);
+    let control = this.#controls.get(key);
+    if (control === undefined) {
+      control = new Control(this.#connectOptions);
+      this.#controls.set(key, control);
+    }
+    return control;
+  }
+
+  #post(message: FromWorker, transfer: ArrayBuffer[] = []): void {
+    if (!this.#closed) this.#port.postMessage(message, transfer);
+  }
+
+  #refuse(refusal: Refusal): void {
+    this.#post({ type: 'refused', refusal });
+    this.#connection?.destroy();
+    this.#finish();
+  }
+
+  #lose(reason: string): void {
+    const running = this.#running;
+    if (running !== null && !running.ended) {
+      running.ended = true;
+      this.#flush(running, { ok: false, failure: failures.connectionLost(reason) });
+    }
+    this.#post({ type: 'lost', reason });
+    this.#finish();
+  }
+
+  /** The main thread is done with the connection. */
+  #close(): void {
+    if (this.#closed) return;
+    // A connection in the midst of a statement cannot say goodbye.
+    if (this.#running === null) this.#connection?.close();
+    else this.#connection?.destroy();
+    this.#finish();
+  }
+
+  #finish(): void {
+    this.#closed = true;
+    for (const timer of [this.#flushTimer, this.#killTimer]) if (timer !== null) clearTimeout(timer);
+    this.#port.close();
+    this.#done();
+  }
+}
+
+/** A statement whose text may have changed the character sets that the connection talks in. */
+const namesCharacterSet = /names|char/i;
+const talkUtf8 = 'SET character_set_client = utf8mb4, character_set_results = utf8mb4';
+
+/** A kill that came as its statement ended may be kept for the next one; this is the next one. */
+async function absorbKill(connection: Connection): Promise<void> {
+  try {
+    await connection.query('DO 0');
+  } catch {
+    await connection.query('DO 0');
+  }
+}

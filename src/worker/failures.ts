@@ -1,0 +1,58 @@
+import type { Refusal } from '../wire/messages.ts';
+import { type Failure, failures } from '../wire/statement.ts';
+
+/** What mysql2 reports: the server's error packet, or trouble with the socket. */
+export interface DriverError extends Error {
+  readonly errno?: number;
+  readonly code?: string;
+  readonly sqlState?: string;
+  readonly sqlMessage?: string;
+  readonly fatal?: boolean;
+}
+
+/** Codes of the servers' own (MySQL "Server Error Message Reference", MariaDB "Error Codes"). */
+const accessDenied = new Set([
+  1045, // ER_ACCESS_DENIED_ERROR
+  1251, // ER_NOT_SUPPORTED_AUTH_MODE
+  1396, // ER_CANNOT_USER
+  1524, // ER_PLUGIN_IS_NOT_LOADED
+  1698, // ER_ACCESS_DENIED_NO_PASSWORD_ERROR
+  1820, // ER_MUST_CHANGE_PASSWORD
+  1862, // ER_MUST_CHANGE_PASSWORD_LOGIN
+  3118, // ER_ACCOUNT_HAS_BEEN_LOCKED
+  3955, // ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK
+  4151, // ER_ACCOUNT_HAS_BEEN_LOCKED (MariaDB)
+]);
+const databaseDenied = new Set([
+  1044, // ER_DBACCESS_DENIED_ERROR
+  1049, // ER_BAD_DB_ERROR
+  1102, // ER_WRONG_DB_NAME
+]);
+const localInfileDenied = new Set([
+  1148, // ER_NOT_ALLOWED_COMMAND, which both servers once used for it
+  3948, // ER_CLIENT_LOCAL_FILES_DISABLED
+  4166, // ER_LOAD_INFILE_CAPABILITY_DISABLED (MariaDB)
+]);
+
+/** The failure of a statement, from what the driver reported. */
+export function statementFailure(error: DriverError): Failure {
+  if (error.errno === undefined || error.sqlState === undefined) return failures.connectionLost(error.message);
+  if (localInfileDenied.has(error.errno)) return failures.localInfile();
+  return serverFailure(error.errno, error);
+}
+
+/** Why a connection could not be had. */
+export function connectRefusal(error: DriverError): Refusal {
+  if (error.errno === undefined || error.sqlState === undefined) {
+    const failure = { code: 2002, sqlstate: '08001', message: `the database cannot be reached: ${error.message}` };
+    return { kind: 'unavailable', failure };
+  }
+  const failure = serverFailure(error.errno, error);
+  if (accessDenied.has(error.errno)) return { kind: 'denied', failure };
+  if (databaseDenied.has(error.errno)) return { kind: 'database', failure };
+  return { kind: 'unavailable', failure };
+}
+
+function serverFailure(code: number, error: DriverError): Failure {
+  return { code, sqlstate: error.sqlState || 'HY000', message: error.sqlMessage ?? error.message };
+}

@@ -1,0 +1,134 @@
+import type { Outcome } from '../wire/statement.ts';
+import type { ColumnDefinition } from './columns.ts';
+
+/**
+ * The packets that answer a COM_QUERY, other than rows (MySQL internals manual, "COM_QUERY Response"). `start` is the
+ * first byte of the payload.
+ */
+
+export const moreResultsFlag = 0x0008;
+
+/** A cursor over one packet's payload; it reads the protocol's integers and strings. */
+class PayloadReader {
+  readonly #bytes: Buffer;
+  #at: number;
+
+  constructor(bytes: Buffer, start: number) {
+    this.#bytes = bytes;
+    this.#at = start;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  skip(bytes: number): void {
+    this.#at += bytes;
+  }
+
+  uint8(): number {
+    return this.#bytes.readUInt8(this.#at++);
+  }
+
+  uint16(): number {
+    this.#at += 2;
+    return this.#bytes.readUInt16LE(this.#at - 2);
+  }
+
+  uint32(): number {
+    this.#at += 4;
+    return this.#bytes.readUInt32LE(this.#at - 4);
+  }
+
+  /** A length-encoded integer. */
+  integer(): bigint {
+    const first = this.uint8();
+    if (first < 0xfb) return BigInt(first);
+    if (first === 0xfc) return BigInt(this.uint16());
+    if (first === 0xfd) {
+      this.#at += 3;
+      return BigInt(this.#bytes.readUIntLE(this.#at - 3, 3));
+    }
+    this.#at += 8;
+    return this.#bytes.readBigUInt64LE(this.#at - 8);
+  }
+
+  /** A length-encoded string. */
+  string(): string {
+    const length = Number(this.integer());
+    this.#at += length;
+    return this.#bytes.toString('utf8', this.#at - length, this.#at);
+  }
+
+  skipString(): void {
+    this.skip(Number(this.integer()));
+  }
+}
+
+/** The number of columns that the first packet of a result set announces. */
+export function readColumnCount(bytes: Buffer, start: number): number {
+  return Number(new PayloadReader(bytes, start).integer());
+}
+
+/**
+ * @param extended whether the connection has agreed on MARIADB_CLIENT_EXTENDED_METADATA, which adds a block of
+ * `{ id, length-encoded value }` pairs; id 0 names a type that the protocol sends as another (MariaDB manual, "Result
+ * Set Packets")
+ */
+export function readColumnDefinition(bytes: Buffer, start: number, extended: boolean): ColumnDefinition {
+  const reader = new PayloadReader(bytes, start);
+  // The catalog, the schema, and the table by its alias and its name.
+  for (let skipped = 0; skipped < 4; skipped++) reader.skipString();
+  const name = reader.string();
+  reader.skipString();
+  let typeName = '';
+  if (extended) {
+    const stop = Number(reader.integer()) + reader.at;
+    while (reader.at < stop) {
+      const id = reader.uint8();
+      const value = reader.string();
+      if (id === 0) typeName = value;
+    }
+  }
+  reader.skip(1);
+  return {
+    name,
+    typeName,
+    characterSet: reader.uint16(),
+    length: reader.uint32(),
+    type: reader.uint8(),
+    flags: reader.uint16(),
+    decimals: reader.uint8(),
+  };
+}
+
+export interface Ending {
+  readonly outcome: Outcome;
+  readonly moreResults: boolean;
+}
+
+/** An OK packet: the end of a statement without rows. */
+export function readOk(bytes: Buffer, start: number): Ending {
+  const reader = new PayloadReader(bytes, start);
+  reader.skip(1);
+  const affectedRows = reader.integer().toString();
+  const lastInsertId = reader.integer();
+  const status = reader.uint16();
+  const warnings = reader.uint16();
+  return {
+    outcome: { affectedRows, lastInsertId: lastInsertId === 0n ? null : lastInsertId.toString(), warnings },
+    moreResults: (status & moreResultsFlag) !== 0,
+  };
+}
+
+/** An EOF packet: the end of a result set's rows. */
+export function readEof(bytes: Buffer, start: number): Ending {
+  const reader = new PayloadReader(bytes, start);
+  reader.skip(1);
+  const warnings = reader.uint16();
+  const status = reader.uint16();
+  return {
+    outcome: { affectedRows: '0', lastInsertId: null, warnings },
+    moreResults: (status & moreResultsFlag) !== 0,
+  };
+}
