@@ -8,13 +8,14 @@ export function openLog(level: LogLevel): Observe {
   const log = pino({ level, base: null }, pino.destination({ dest: 2, sync: true }));
   return (event) => {
     const { type, ...details } = event;
-    log[levelOf(event)](type === 'request_failed' ? { ...details, err: event.error } : details, type);
+    log[levelOf(event)]('error' in event ? { ...details, error: undefined, err: event.error } : details, type);
   };
 }
 
 function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
   switch (event.type) {
     case 'request_failed':
+    case 'worker_failed':
       return 'error';
     case 'connection_lost':
       return 'warn';

@@ -6,6 +6,8 @@ import type { WorkerPool } from './worker-pool.ts';
 
 export interface LeasesOptions {
   readonly address: DatabaseAddress;
+  /** The schema for those who name none; null: what the worker makes of that (see `Login`). */
+  readonly defaultDatabase: string | null;
   readonly workerLimits: WorkerLimits;
   /** Connections at once, whether they run a statement, are kept by a session or wait for use. */
   readonly connectionsMax: number;
@@ -100,6 +102,14 @@ export class Leases {
     else lease.close();
   }
 
+  /**
+   * Logs in and out again.
+   * @throws RefusedError
+   */
+  async probe(owner: LeaseOwner): Promise<void> {
+    (await this.#open(owner)).close();
+  }
+
   /** Resolves when no statement runs in the database, or when the time has passed. */
   async settled(timeoutMs: number): Promise<void> {
     const running = [...this.#lent.keys()].filter((lease) => lease.isRunning);
@@ -153,10 +163,9 @@ export class Leases {
   }
 
   async #open(owner: LeaseOwner): Promise<Lease> {
-    const { address, workerLimits } = this.#options;
-    const lease = await Lease.open((port: MessagePort) =>
-      this.#workers.run({ port, address, login: owner.login, limits: workerLimits }),
-    );
+    const { address, defaultDatabase, workerLimits } = this.#options;
+    const login = { ...owner.login, database: owner.login.database ?? defaultDatabase };
+    const lease = await Lease.open((port: MessagePort) => this.#workers.run({ port, address, login, limits: workerLimits }));
     lease.once('lost', (reason) => {
       this.#lent.delete(lease);
       this.#forgetIdle(lease, keyOf(owner));

@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
+import type { Observe } from '../events.ts';
 import type { LeaseTask } from '../wire/messages.ts';
 
 export interface WorkerPoolOptions {
@@ -12,7 +13,7 @@ export interface WorkerPoolOptions {
 export class WorkerPool implements AsyncDisposable {
   readonly #piscina: Piscina;
 
-  constructor(options: WorkerPoolOptions) {
+  constructor(options: WorkerPoolOptions, observe: Observe) {
     this.#piscina = new Piscina({
       // Compiled code runs from the build's folder, where the entry is JavaScript.
       filename: new URL('../worker/entry.js', import.meta.url).href,
@@ -22,6 +23,8 @@ export class WorkerPool implements AsyncDisposable {
       // The default waits for tasks by blocking the thread, and with it every socket that the thread serves.
       atomics: 'disabled',
     });
+    // Piscina starts another thread in place of one that failed; its tasks are rejected, and their leases lost.
+    this.#piscina.on('error', (error: Error) => observe({ type: 'worker_failed', error }));
   }
 
   /** Resolves when the connection of the task is gone; rejects if its thread is. */

@@ -39,7 +39,12 @@ interface DriverConnection extends EventEmitter {
 
 type QueryCommandClass = new (options: { sql: string }, done: (error: DriverError) => void) => QueryCommand;
 
-const QueryCommand = (mysql as unknown as { createQuery(sql: string): QueryCommand }).createQuery('')
+interface DriverModule {
+  createQuery(sql: string, values: undefined, done: undefined, config: object): QueryCommand;
+}
+
+/** The class of the driver's own command for a statement, which it does not export. */
+const QueryCommand = (mysql as unknown as DriverModule).createQuery('', undefined, undefined, {})
   .constructor as QueryCommandClass;
 
 /** Takes what a statement gives back, packet by packet. The bytes of a row are only valid during the call. */

@@ -1,0 +1,80 @@
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { HttpError, httpErrors } from './http-error.ts';
+
+/** The client went away before its request was whole; there is nobody to answer. */
+export class RequestAbortedError extends Error {
+  override readonly name = 'RequestAbortedError';
+}
+
+/**
+ * The text of a JSON request.
+ * @param bytesMax of the body as sent and, if it is compressed, of what it inflates to
+ * @throws HttpError 400, 413, 415
+ * @throws RequestAbortedError
+ */
+export async function readJsonText(request: IncomingMessage, bytesMax: number): Promise<string> {
+  checkContentType(request.headers['content-type']);
+  if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw httpErrors.bodyTooLarge(bytesMax);
+  const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  if (encoding !== 'identity' && encoding !== 'gzip') {
+    throw httpErrors.unsupportedMediaType(`the content encoding "${encoding.slice(0, 50)}" is not supported; gzip is`);
+  }
+  const bytes = encoding === 'gzip' ? await inflate(request, bytesMax) : await collect(request, request, bytesMax);
+  if (!isUtf8(bytes)) throw httpErrors.badRequest('the body is not UTF-8');
+  return bytes.toString('utf8');
+}
+
+function checkContentType(contentType: string | undefined): void {
+  const [type, ...parameters] = (contentType ?? '').toLowerCase().split(';');
+  if (type?.trim() !== 'application/json') {
+    throw httpErrors.unsupportedMediaType('the content type must be application/json');
+  }
+  const charset = parameters.map((parameter) => parameter.trim()).find((parameter) => parameter.startsWith('charset='));
+  if (charset !== undefined && !/^charset="?utf-?8"?$/.test(charset)) {
+    throw httpErrors.unsupportedMediaType('the character set must be UTF-8');
+  }
+}
+
+async function inflate(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const gunzip = createGunzip();
+  try {
+    request.pipe(gunzip);
+    return await collect(gunzip, request, bytesMax);
+  } catch (error) {
+    if (error instanceof HttpError || error instanceof RequestAbortedError) throw error;
+    throw httpErrors.badRequest(`the body is not gzip: ${(error as Error).message}`);
+  } finally {
+    request.unpipe(gunzip);
+    gunzip.destroy();
+  }
+}
+
+function collect(stream: Readable, request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const settle = (finish: () => void): void => {
+      stream.off('data', onData);
+      stream.off('end', onEnd);
+      request.off('close', onClose);
+      finish();
+    };
+    const onData = (chunk: Buffer): void => {
+      length += chunk.length;
+      if (length > bytesMax) settle(() => reject(httpErrors.bodyTooLarge(bytesMax)));
+      else chunks.push(chunk);
+    };
+    const onEnd = (): void => settle(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
+    const onClose = (): void => {
+      if (!request.complete) settle(() => reject(new RequestAbortedError('the request was cut off')));
+    };
+    stream.on('data', onData);
+    stream.on('end', onEnd);
+    // Left in place: an error that comes after the end must not be thrown for want of a listener.
+    stream.on('error', (error) => settle(() => reject(stream === request ? new RequestAbortedError(error.message) : error)));
+    request.on('close', onClose);
+  });
+}

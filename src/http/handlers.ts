@@ -1,0 +1,227 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { InvalidRequestError, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
+import { pageBody, statsBody } from '../protocol/v1/response.ts';
+import { newQueryId, type Queries } from '../query/queries.ts';
+import { Query } from '../query/query.ts';
+import type { Storage } from '../query/storage.ts';
+import type { Account, Accounts, Credentials } from '../session/accounts.ts';
+import { RefusedError } from '../session/lease.ts';
+import type { Session } from '../session/session.ts';
+import type { Sessions } from '../session/sessions.ts';
+import { type Failure, failures } from '../wire/statement.ts';
+import { credentialsOf } from './auth.ts';
+import { readJsonText, RequestAbortedError } from './body.ts';
+import { httpErrors } from './http-error.ts';
+import { replyEmpty, replyJson, replyText } from './reply.ts';
+import type { Route } from './router.ts';
+
+export interface HandlerLimits {
+  readonly bodyBytesMax: number;
+  readonly waitSecsMax: number;
+  readonly pageRowsMax: number;
+  readonly pageBytes: number;
+  readonly bufferRowsMax: number;
+  readonly bufferBytes: number;
+  readonly statementTimeoutMs: number;
+}
+
+export interface HandlerParts {
+  readonly limits: HandlerLimits;
+  readonly anonymous: Credentials | null;
+  readonly accounts: Accounts;
+  readonly sessions: Sessions;
+  readonly queries: Queries;
+  readonly storage: Storage;
+  /** Resolves to null when the service can take statements, else to the reason why not. */
+  readonly whyNotReady: () => Promise<string | null>;
+}
+
+/** One function for each endpoint. Each throws an HttpError for what is not to be answered with 200. */
+export class Handlers {
+  readonly #parts: HandlerParts;
+  #draining = false;
+
+  constructor(parts: HandlerParts) {
+    this.#parts = parts;
+  }
+
+  /** From now on no statement is accepted; what runs may be read. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  async handle(route: Route, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    switch (route.name) {
+      case 'query':
+        return this.#postQuery(request, response);
+      case 'page':
+        return this.#getPage(route.id, route.page, request, response);
+      case 'stats':
+        return this.#getStats(route.id, request, response);
+      case 'kill':
+        return route.isFinal ? this.#final(route.id, request, response) : this.#kill(route.id, request, response);
+      case 'health':
+        return replyText(response, 200, 'ok');
+      case 'ready':
+        return this.#ready(response);
+    }
+  }
+
+  async #postQuery(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.#draining) throw httpErrors.unavailable('the server is stopping and takes no more statements');
+    const { limits, queries, storage } = this.#parts;
+    const credentials = credentialsOf(request.headers.authorization, this.#parts.anonymous);
+    const text = await readJsonText(request, limits.bodyBytesMax);
+    const body = parse(text, limits);
+    const account = await this.#verify(credentials);
+    this.#admit(account.user);
+    const session = await this.#sessionFor(body, account);
+    if (response.destroyed) {
+      if ('id' in session && body.session.type === 'new') session.end('its client went away before the statement was sent');
+      throw new RequestAbortedError('the client went away before its statement was sent');
+    }
+    const query = new Query(
+      {
+        id: newQueryId(),
+        sessionId: 'id' in session ? session.id : body.session.type === 'old' ? body.session.id : '',
+        owner: account.user,
+      },
+      {
+        waitMs: body.pagination.waitSecs * 1_000,
+        pageRows: Math.min(body.pagination.maxRowsPerPage, body.pagination.maxRowsInBuffer),
+        pageBytes: limits.pageBytes,
+        bufferRows: body.pagination.maxRowsInBuffer,
+        bufferBytes: limits.bufferBytes,
+        statementTimeoutMs: limits.statementTimeoutMs,
+      },
+      storage,
+    );
+    queries.add(query);
+    if ('id' in session) query.start(body.sql, (statement, observer) => session.run(statement, observer));
+    else query.failed(session);
+    // Nobody but the client of this request can know the query's id: if it goes before the answer, the query goes too.
+    let answered = false;
+    onceClosed(request, response, () => {
+      if (!answered) queries.finish(query, 'was abandoned: its client went away before the first answer');
+    });
+    await this.#answerPage(query, 0, request, response);
+    answered = true;
+  }
+
+  async #getPage(id: string, page: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const query = await this.#find(id, request);
+    await this.#answerPage(query, page, request, response);
+  }
+
+  async #getStats(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const query = await this.#find(id, request);
+    this.#parts.queries.hold(query)();
+    replyJson(response, statsBody(query.identity, query.snapshot()));
+  }
+
+  async #kill(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const query = await this.#find(id, request);
+    query.cancel(failures.cancelled());
+    replyEmpty(response);
+  }
+
+  async #final(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { queries } = this.#parts;
+    const { user } = await this.#authenticate(request);
+    const query = queries.find(id, user);
+    if (query !== undefined) queries.finish(query);
+    else if (queries.whyRemoved(id, user) === undefined) throw unknownQuery(id);
+    replyEmpty(response);
+  }
+
+  async #ready(response: ServerResponse): Promise<void> {
+    const reason = this.#draining ? 'the server is stopping' : await this.#parts.whyNotReady();
+    if (reason !== null) throw httpErrors.unavailable(reason);
+    replyText(response, 200, 'ready');
+  }
+
+  async #answerPage(query: Query, number: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const ready = query.page(number);
+    if (ready === null) throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
+    const release = this.#parts.queries.hold(query);
+    // The clock of the result stands until the answer has left, or its client has.
+    onceClosed(request, response, release);
+    replyJson(response, pageBody(query.identity, await ready));
+  }
+
+  async #find(id: string, request: IncomingMessage): Promise<Query> {
+    const { queries } = this.#parts;
+    const { user } = await this.#authenticate(request);
+    const query = queries.find(id, user);
+    if (query !== undefined) return query;
+    const reason = queries.whyRemoved(id, user);
+    throw reason === undefined ? unknownQuery(id) : httpErrors.notFound(`query ${id} ${reason}`);
+  }
+
+  #authenticate(request: IncomingMessage): Promise<Account> {
+    return this.#verify(credentialsOf(request.headers.authorization, this.#parts.anonymous));
+  }
+
+  async #verify(credentials: Credentials): Promise<Account> {
+    try {
+      return await this.#parts.accounts.verify(credentials);
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      if (error.refusal.kind === 'denied') throw httpErrors.unauthorized(error.message);
+      throw httpErrors.unavailable(error.message);
+    }
+  }
+
+  #admit(user: string): void {
+    switch (this.#parts.queries.admit(user)) {
+      case 'admitted':
+        return;
+      case 'server full':
+        throw httpErrors.unavailable('the server holds as many queries as it may (--queries_max)');
+      case 'user full':
+        throw httpErrors.tooManyRequests('this user runs as many queries as one may (--queries_per_user_max)');
+    }
+  }
+
+  /** The session to run in, or why the statement fails before it starts. */
+  async #sessionFor(body: QueryRequest, account: Account): Promise<Session | Failure> {
+    const { sessions } = this.#parts;
+    if (body.session.type === 'old') {
+      return sessions.find(body.session.id, account.user) ?? failures.noSuchSession(body.session.id);
+    }
+    try {
+      return await sessions.open(account, body.session.database, body.session.maxIdleSecs * 1_000);
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      if (error.refusal.kind === 'database') return error.refusal.failure;
+      if (error.refusal.kind === 'denied') throw httpErrors.unauthorized(error.message);
+      throw httpErrors.unavailable(error.message);
+    }
+  }
+}
+
+/** Calls back once, when the answer has left or its client has. A pipelined response may only see its socket close. */
+function onceClosed(request: IncomingMessage, response: ServerResponse, callback: () => void): void {
+  const { socket } = request;
+  const closed = (): void => {
+    response.off('close', closed);
+    socket.off('close', closed);
+    callback();
+  };
+  response.once('close', closed);
+  socket.once('close', closed);
+  if (response.destroyed || socket.destroyed) closed();
+}
+
+function parse(text: string, limits: HandlerLimits): QueryRequest {
+  try {
+    return parseQueryRequest(text, limits);
+  } catch (error) {
+    if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
+    throw error;
+  }
+}
+
+function unknownQuery(id: string): Error {
+  return httpErrors.notFound(`no query ${/^[\w.-]{1,64}$/.test(id) ? id : 'of that id'}`);
+}

@@ -1,0 +1,28 @@
+/** An answer other than 200: the status, and the reason as one line of plain text (decisions, "Status codes"). */
+export class HttpError extends Error {
+  override readonly name = 'HttpError';
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: number, reason: string, headers: Readonly<Record<string, string>> = {}) {
+    super(reason.replace(/\s+/g, ' '));
+    this.status = status;
+    this.headers = headers;
+  }
+}
+
+/** Seconds after which a client may well try again what was refused for want of room. */
+const retryAfterSecs = 1;
+
+export const httpErrors = {
+  badRequest: (reason: string) => new HttpError(400, reason),
+  unauthorized: (reason: string) => new HttpError(401, reason, { 'WWW-Authenticate': 'Basic realm="sluice"' }),
+  notFound: (reason: string) => new HttpError(404, reason),
+  methodNotAllowed: (method: string, allow: readonly string[]) =>
+    new HttpError(405, `${method} is not allowed here; allowed: ${allow.join(', ')}`, { Allow: allow.join(', ') }),
+  bodyTooLarge: (max: number) => new HttpError(413, `the body is larger than ${max} bytes (--body_bytes_max)`),
+  unsupportedMediaType: (reason: string) => new HttpError(415, reason),
+  tooManyRequests: (reason: string) => new HttpError(429, reason, { 'Retry-After': String(retryAfterSecs) }),
+  defect: (id: string) => new HttpError(500, `a defect of the server, logged as ${id}`),
+  unavailable: (reason: string) => new HttpError(503, reason, { 'Retry-After': String(retryAfterSecs) }),
+} as const;

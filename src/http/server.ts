@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Observe } from '../events.ts';
+import { RequestAbortedError } from './body.ts';
+import type { Handlers } from './handlers.ts';
+import { HttpError, httpErrors } from './http-error.ts';
+import { replyError } from './reply.ts';
+import { match } from './router.ts';
+
+export interface ServerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly connectionsMax: number;
+  readonly headerBytesMax: number;
+  /** Time for a request to arrive whole. */
+  readonly requestTimeoutMs: number;
+  /** Time without a byte either way after which a connection is closed, be it that its client does not read. */
+  readonly idleTimeoutMs: number;
+}
+
+/** How long what is left of a refused body is read and dropped, so that the client gets to see the refusal. */
+const lingerMs = 2_000;
+const timeoutCheckMs = 1_000;
+
+/** What a connection is told that sent no proper request, by Node's code for what is wrong. */
+const clientErrors: Readonly<Record<string, [number, string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
+};
+const clientErrorReasons: Readonly<Record<number, string>> = {
+  400: 'the request is not HTTP',
+  408: 'the request did not arrive in time (--request_timeout_secs)',
+  431: 'the request line and headers are too large (--header_bytes_max)',
+};
+
+/** The HTTP side: takes requests, finds their route, has them handled, and turns what is thrown into an answer. */
+export class HttpServer implements AsyncDisposable {
+  readonly #server: Server;
+  readonly #handlers: Handlers;
+  readonly #options: ServerOptions;
+  readonly #observe: Observe;
+
+  constructor(options: ServerOptions, handlers: Handlers, observe: Observe) {
+    this.#options = options;
+    this.#handlers = handlers;
+    this.#observe = observe;
+    this.#server = createServer(
+      {
+        maxHeaderSize: options.headerBytesMax,
+        requestTimeout: options.requestTimeoutMs,
+        headersTimeout: options.requestTimeoutMs,
+        connectionsCheckingInterval: timeoutCheckMs,
+        keepAliveTimeout: options.idleTimeoutMs,
+        noDelay: true,
+      },
+      (request, response) => void this.#serve(request, response),
+    );
+    this.#server.maxConnections = options.connectionsMax;
+    this.#server.setTimeout(options.idleTimeoutMs);
+    this.#server.on('clientError', refuseConnection);
+  }
+
+  /** @returns the address as a URL, with the port that was really taken */
+  async listen(): Promise<string> {
+    const { host, port } = this.#options;
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(port, host, resolve);
+    });
+    const taken = (this.#server.address() as AddressInfo).port;
+    return `http://${host.includes(':') ? `[${host}]` : host}:${taken}`;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const method = request.method ?? '';
+    const target = request.url ?? '';
+    try {
+      const found = match(method, target);
+      switch (found.type) {
+        case 'route':
+          return await this.#handlers.handle(found.route, request, response);
+        case 'malformed':
+          throw httpErrors.badRequest(found.reason);
+        case 'not found':
+          throw httpErrors.notFound('there is nothing at this path');
+        case 'method not allowed':
+          throw httpErrors.methodNotAllowed(method, found.allow);
+      }
+    } catch (error) {
+      if (error instanceof RequestAbortedError) {
+        response.destroy();
+      } else if (error instanceof HttpError) {
+        this.#refuse(request, response, error);
+      } else {
+        const defect = randomBytes(6).toString('hex');
+        this.#observe({ type: 'request_failed', defect, method, path: target.slice(0, 200), error: error as Error });
+        this.#refuse(request, response, httpErrors.defect(defect));
+      }
+    }
+  }
+
+  #refuse(request: IncomingMessage, response: ServerResponse, error: HttpError): void {
+    if (response.headersSent) {
+      response.destroy();
+      return;
+    }
+    // A body that nobody will read would be taken for the next request, and a client that still sends it may be reset
+    // before it sees the answer. So the rest is dropped for a while, and then the connection.
+    if (!request.complete) {
+      response.setHeader('Connection', 'close');
+      const timer = setTimeout(() => request.destroy(), lingerMs);
+      request.once('close', () => clearTimeout(timer));
+      request.resume();
+    }
+    replyError(response, error);
+  }
+
+  /** Takes no more connections, and ends those that are open. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+}
+
+function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const [status, phrase] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
+  const reason = clientErrorReasons[status] ?? '';
+  socket.end(
+    `HTTP/1.1 ${status} ${phrase}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n` +
+      `Content-Length: ${Buffer.byteLength(reason)}\r\n\r\n${reason}`,
+  );
+}

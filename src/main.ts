@@ -1,0 +1,64 @@
+#!/usr/bin/env node
+import { ConfigError, helpText, readCommand } from './config.ts';
+import { openLog } from './log.ts';
+import { Service } from './service.ts';
+
+/** Exit codes of a process that a signal ended (POSIX shells: 128 + the signal's number). */
+const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
+
+async function main(): Promise<void> {
+  const command = readCommand(process.argv.slice(2), process.env);
+  if (command.type === 'help') {
+    process.stdout.write(helpText());
+    return;
+  }
+  const { config } = command;
+  const observe = openLog(config.log_level);
+  const starting = new AbortController();
+  let service: Service | null = null;
+  let signals = 0;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      signals++;
+      starting.abort();
+      if (service === null) return;
+      if (signals === 1) void service.stop().then(() => process.exit(0));
+      else void service.abort().then(() => process.exit(exitCodes[signal]));
+    });
+  }
+  service = await Service.start(config, observe, starting.signal);
+  const { embedded } = service;
+  process.on('exit', () => embedded?.kill());
+  if (signals > 0) {
+    await service.stop();
+    process.exit(0);
+  }
+  process.stdout.write(`sluice listens on ${service.url}\n`);
+  if (embedded !== null) {
+    process.stdout.write(examples(service.url));
+    void embedded.exited.then((error) => {
+      if (signals > 0) return;
+      process.stderr.write(`sluice: the private MariaDB ended: ${error.message}\n`);
+      process.exit(1);
+    });
+  }
+}
+
+/** Three requests against the sample database that can be pasted as they are. */
+function examples(url: string): string {
+  const statements = [
+    'SELECT river, station, level_mm, flow_m3s FROM station_now WHERE in_alarm ORDER BY flow_m3s DESC',
+    'SELECT label, bigint_signed, decimal_scaled, date_plain FROM type_gallery',
+    'SELECT * FROM reading',
+  ];
+  const lines = statements.map(
+    (sql) => `  curl -s -u root: -H 'Content-Type: application/json' -d '{"sql":"${sql}"}' ${url}/v1/query`,
+  );
+  return `try it:\n${lines.join('\n')}\n`;
+}
+
+main().catch((error: unknown) => {
+  const message = error instanceof Error ? error.message : String(error);
+  process.stderr.write(`sluice: ${error instanceof ConfigError ? '' : 'cannot start: '}${message}\n`);
+  process.exit(1);
+});
