@@ -13,7 +13,12 @@ const schemas = ['../src/protocol/v1/query-request.schema.json'];
 
 /** The validator's source text for the schema at `url`. */
 function generate(url) {
-  const ajv = new Ajv({ strict: true, strictRequired: false, strictTypes: false, code: { source: true, esm: true, lines: true } });
+  const ajv = new Ajv({
+    strict: true,
+    strictRequired: false,
+    strictTypes: false,
+    code: { source: true, esm: true, lines: true },
+  });
   const code = standaloneCode(ajv, ajv.compile(JSON.parse(readFileSync(url, 'utf8'))));
   return `// @ts-nocheck\n// Generated from the schema beside it by scripts/validators.mjs; change that, not this.\n${code}`;
 }

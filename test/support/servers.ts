@@ -113,10 +113,7 @@ async function findSharedServers(): Promise<DatabaseServer[]> {
   }
   if (!isInstalled('mysql')) process.stderr.write('MySQL is not installed: testing with MariaDB alone\n');
   const kinds: DatabaseKind[] = isInstalled('mysql') ? ['mariadb', 'mysql'] : ['mariadb'];
-  const servers = await Promise.all(kinds.map((kind) => startServer(kind)));
-  // These two must not keep the process of the tests alive: when it is done, the handler below ends them.
-  for (const server of servers) (server as OwnedServer).unref();
-  return servers;
+  return Promise.all(kinds.map((kind) => startServer(kind)));
 }
 
 // A test may forget to stop its server, or fail before it does. Nothing can be awaited here, so no server is asked to.
@@ -260,10 +257,6 @@ class OwnedServer implements PrivateServer {
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   }
 
-  unref(): void {
-    this.#process?.unref();
-  }
-
   async #start(): Promise<void> {
     const log = await open(join(this.#folder, 'log'), 'w');
     const [command, ...rest] = [
@@ -286,6 +279,8 @@ class OwnedServer implements PrivateServer {
     await once(child, 'spawn').finally(() => log.close());
     this.#process = child;
     await this.#waitUntilReady();
+    // A server that a test forgets must not keep the test's process alive, as its end is what ends the server.
+    child.unref();
   }
 
   async #waitUntilReady(): Promise<void> {
@@ -307,6 +302,7 @@ class OwnedServer implements PrivateServer {
     const child = this.#process;
     if (child === undefined) return;
     const exited = once(child, 'exit');
+    child.ref();
     child.kill(signal);
     const patience = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX);
     await exited;

@@ -3,6 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
+import type { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -122,6 +123,15 @@ export async function startSluice(
     throw new Error(`${error instanceof Error ? error.message : error}:\n${output()}${log()}`);
   });
 
+  // A service that a test forgets must not keep the test's process alive, as its end is what ends the service.
+  const handles = [child, child.stdout as Socket, child.stderr as Socket];
+  for (const handle of handles) handle.unref();
+  const end = (signal: 'SIGTERM' | 'SIGKILL') => {
+    for (const handle of handles) handle.ref();
+    child.kill(signal);
+    return exited;
+  };
+
   return {
     url,
     pid: child.pid as number,
@@ -130,13 +140,9 @@ export async function startSluice(
     output,
     memoryBytes: () => statusBytes(child, 'VmRSS'),
     peakMemoryBytes: () => statusBytes(child, 'VmHWM'),
-    async stop() {
-      child.kill('SIGTERM');
-      return exited;
-    },
-    async kill() {
-      destroy();
-      await exited;
+    stop: () => end('SIGTERM'),
+    kill: async () => {
+      await end('SIGKILL');
     },
   };
 }
