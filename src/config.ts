@@ -34,13 +34,23 @@ const textOptions = {
   mysql_url: {
     default: '',
     placeholder: 'URL',
-    help: 'the database: mysql://[user[:password]@]host[:port][/database], or the path of a Unix socket, or ' +
+    help:
+      'the database: mysql://[user[:password]@]host[:port][/database], or the path of a Unix socket, or ' +
       'mysql://[user[:password]@]localhost[/database]?socket=PATH; the user is for /ready alone; ' +
       'none: a private MariaDB with sample data',
   },
-  mysql_tls: { default: 'off', choices: ['off', 'on', 'verify'], placeholder: 'off|on|verify', help: 'encrypt the way to the database; verify: and check its certificate' },
+  mysql_tls: {
+    default: 'off',
+    choices: ['off', 'on', 'verify'],
+    placeholder: 'off|on|verify',
+    help: 'encrypt the way to the database; verify: and check its certificate',
+  },
   data_dir: { default: 'sluice-data', placeholder: 'FOLDER', help: 'where the private MariaDB keeps its files' },
-  anonymous_user: { default: '', placeholder: 'USER', help: 'database user for requests without credentials; none: they get 401' },
+  anonymous_user: {
+    default: '',
+    placeholder: 'USER',
+    help: 'database user for requests without credentials; none: they get 401',
+  },
   anonymous_password: { default: '', placeholder: 'PASSWORD', help: 'the password of --anonymous_user' },
   log_level: {
     default: 'info',
@@ -51,39 +61,201 @@ const textOptions = {
 } as const satisfies Record<string, TextOption>;
 
 const numberOptions = {
-  http_handler_port: { default: 8000, min: 0, max: 65535, unit: 'port', help: 'port to listen on; 0: any that is free' },
-  worker_threads: { default: Math.min(4, availableParallelism()), min: 1, max: 256, unit: 'threads', help: 'threads that talk to the database (default: one per core, up to 4)' },
+  http_handler_port: {
+    default: 8000,
+    min: 0,
+    max: 65535,
+    unit: 'port',
+    help: 'port to listen on; 0: any that is free',
+  },
+  worker_threads: {
+    default: Math.min(4, availableParallelism()),
+    min: 1,
+    max: 256,
+    unit: 'threads',
+    help: 'threads that talk to the database (default: one per core, up to 4)',
+  },
   connections_max: { default: 128, min: 1, max: 100_000, unit: 'connections', help: 'database connections at once' },
-  connection_queue_max: { default: 1024, min: 0, max: 1_000_000, unit: 'statements', help: 'statements that may wait for a connection' },
-  connection_wait_secs: { default: 10, min: 0, max: 3600, unit: 's', help: 'how long a statement waits for a connection before it gets 503' },
-  connection_idle_secs: { default: 30, min: 1, max: 86_400, unit: 's', help: 'how long a connection is kept for the next statement of its user' },
+  connection_queue_max: {
+    default: 1024,
+    min: 0,
+    max: 1_000_000,
+    unit: 'statements',
+    help: 'statements that may wait for a connection',
+  },
+  connection_wait_secs: {
+    default: 10,
+    min: 0,
+    max: 3600,
+    unit: 's',
+    help: 'how long a statement waits for a connection before it gets 503',
+  },
+  connection_idle_secs: {
+    default: 30,
+    min: 1,
+    max: 86_400,
+    unit: 's',
+    help: 'how long a connection is kept for the next statement of its user',
+  },
   connect_timeout_secs: { default: 10, min: 1, max: 3600, unit: 's', help: 'time for a connection to be opened' },
-  kill_timeout_secs: { default: 5, min: 1, max: 3600, unit: 's', help: 'time for a cancelled statement to end before its connection is closed' },
+  kill_timeout_secs: {
+    default: 5,
+    min: 1,
+    max: 3600,
+    unit: 's',
+    help: 'time for a cancelled statement to end before its connection is closed',
+  },
   logins_max: { default: 64, min: 1, max: 10_000, unit: 'logins', help: 'logins under way at once' },
-  auth_cache_secs: { default: 30, min: 0, max: 3600, unit: 's', help: 'how long accepted credentials are trusted without asking the database' },
+  auth_cache_secs: {
+    default: 30,
+    min: 0,
+    max: 3600,
+    unit: 's',
+    help: 'how long accepted credentials are trusted without asking the database',
+  },
   auth_cache_max: { default: 10_000, min: 1, max: 10_000_000, unit: 'users', help: 'accepted credentials remembered' },
-  queries_max: { default: 10_000, min: 1, max: 10_000_000, unit: 'queries', help: 'queries held at once, running or not yet finished by their client' },
-  queries_per_user_max: { default: 1_000, min: 1, max: 10_000_000, unit: 'queries', help: 'queries that one user runs at once' },
-  removed_queries_max: { default: 100_000, min: 1, max: 10_000_000, unit: 'queries', help: 'ids of finished and expired queries remembered' },
-  sessions_max: { default: 96, min: 1, max: 100_000, unit: 'sessions', help: 'kept sessions at once; each holds a connection' },
-  session_idle_secs_max: { default: 14_400, min: 1, max: 86_400, unit: 's', help: 'the longest that max_idle_time can keep a session' },
-  session_queue_max: { default: 8, min: 0, max: 100_000, unit: 'statements', help: 'statements that may wait in one session' },
-  statement_timeout_secs: { default: 3600, min: 1, max: timerSecsMax, unit: 's', help: 'how long a statement may run, reading of its rows included' },
-  result_timeout_secs: { default: 60, min: 1, max: timerSecsMax, unit: 's', help: 'how long a result is kept that nobody polls, and its id for as long again' },
-  wait_time_secs_max: { default: 50, min: 0, max: 3600, unit: 's', help: 'the longest that wait_time_secs can make a request wait' },
-  page_rows_max: { default: 1_000_000, min: 1, max: 2_147_483_647, unit: 'rows', help: 'the most that max_rows_per_page can ask for' },
-  page_bytes_max: { default: 8 * MiB, min: KiB, max: GiB, unit: 'bytes', help: 'a page is full at this size; a row that is larger has a page for itself' },
-  buffer_rows_max: { default: 5_000_000, min: 1, max: 2_147_483_647, unit: 'rows', help: 'the most that max_rows_in_buffer can ask for' },
-  buffer_bytes_max: { default: 16 * MiB, min: KiB, max: 2 * GiB, unit: 'bytes', help: 'rows of one query read ahead of its client' },
-  row_bytes_max: { default: 64 * MiB, min: KiB, max: 512 * MiB, unit: 'bytes', help: 'a row, as JSON; one that is larger fails the statement' },
-  results_bytes_max: { default: GiB, min: MiB, max: 1024 * GiB, unit: 'bytes', help: 'rows of all queries held at once' },
-  body_bytes_max: { default: 16 * MiB, min: KiB, max: GiB, unit: 'bytes', help: 'a request body, as sent and as inflated' },
+  queries_max: {
+    default: 10_000,
+    min: 1,
+    max: 10_000_000,
+    unit: 'queries',
+    help: 'queries held at once, running or not yet finished by their client',
+  },
+  queries_per_user_max: {
+    default: 1_000,
+    min: 1,
+    max: 10_000_000,
+    unit: 'queries',
+    help: 'queries that one user runs at once',
+  },
+  removed_queries_max: {
+    default: 100_000,
+    min: 1,
+    max: 10_000_000,
+    unit: 'queries',
+    help: 'ids of finished and expired queries remembered',
+  },
+  sessions_max: {
+    default: 96,
+    min: 1,
+    max: 100_000,
+    unit: 'sessions',
+    help: 'kept sessions at once; each holds a connection',
+  },
+  session_idle_secs_max: {
+    default: 14_400,
+    min: 1,
+    max: 86_400,
+    unit: 's',
+    help: 'the longest that max_idle_time can keep a session',
+  },
+  session_queue_max: {
+    default: 8,
+    min: 0,
+    max: 100_000,
+    unit: 'statements',
+    help: 'statements that may wait in one session',
+  },
+  statement_timeout_secs: {
+    default: 3600,
+    min: 1,
+    max: timerSecsMax,
+    unit: 's',
+    help: 'how long a statement may run, reading of its rows included',
+  },
+  result_timeout_secs: {
+    default: 60,
+    min: 1,
+    max: timerSecsMax,
+    unit: 's',
+    help: 'how long a result is kept that nobody polls, and its id for as long again',
+  },
+  wait_time_secs_max: {
+    default: 50,
+    min: 0,
+    max: 3600,
+    unit: 's',
+    help: 'the longest that wait_time_secs can make a request wait',
+  },
+  page_rows_max: {
+    default: 1_000_000,
+    min: 1,
+    max: 2_147_483_647,
+    unit: 'rows',
+    help: 'the most that max_rows_per_page can ask for',
+  },
+  page_bytes_max: {
+    default: 8 * MiB,
+    min: KiB,
+    max: GiB,
+    unit: 'bytes',
+    help: 'a page is full at this size; a row that is larger has a page for itself',
+  },
+  buffer_rows_max: {
+    default: 5_000_000,
+    min: 1,
+    max: 2_147_483_647,
+    unit: 'rows',
+    help: 'the most that max_rows_in_buffer can ask for',
+  },
+  buffer_bytes_max: {
+    default: 16 * MiB,
+    min: KiB,
+    max: 2 * GiB,
+    unit: 'bytes',
+    help: 'rows of one query read ahead of its client',
+  },
+  row_bytes_max: {
+    default: 64 * MiB,
+    min: KiB,
+    max: 512 * MiB,
+    unit: 'bytes',
+    help: 'a row, as JSON; one that is larger fails the statement',
+  },
+  results_bytes_max: {
+    default: GiB,
+    min: MiB,
+    max: 1024 * GiB,
+    unit: 'bytes',
+    help: 'rows of all queries held at once',
+  },
+  body_bytes_max: {
+    default: 16 * MiB,
+    min: KiB,
+    max: GiB,
+    unit: 'bytes',
+    help: 'a request body, as sent and as inflated',
+  },
   header_bytes_max: { default: 16 * KiB, min: KiB, max: MiB, unit: 'bytes', help: 'request line and headers together' },
   request_timeout_secs: { default: 30, min: 1, max: 3600, unit: 's', help: 'time for a request to arrive whole' },
-  http_idle_secs: { default: 120, min: 1, max: 86_400, unit: 's', help: 'time without a byte either way before an HTTP connection is closed; must exceed --wait_time_secs_max' },
-  http_connections_max: { default: 20_000, min: 1, max: 1_000_000, unit: 'connections', help: 'HTTP connections at once' },
-  drain_secs: { default: 30, min: 0, max: timerSecsMax, unit: 's', help: 'how long results may still be read after SIGTERM' },
-  embedded_start_secs: { default: 60, min: 1, max: 3600, unit: 's', help: 'time for each step of starting the private MariaDB' },
+  http_idle_secs: {
+    default: 120,
+    min: 1,
+    max: 86_400,
+    unit: 's',
+    help: 'time without a byte either way before an HTTP connection is closed; must exceed --wait_time_secs_max',
+  },
+  http_connections_max: {
+    default: 20_000,
+    min: 1,
+    max: 1_000_000,
+    unit: 'connections',
+    help: 'HTTP connections at once',
+  },
+  drain_secs: {
+    default: 30,
+    min: 0,
+    max: timerSecsMax,
+    unit: 's',
+    help: 'how long results may still be read after SIGTERM',
+  },
+  embedded_start_secs: {
+    default: 60,
+    min: 1,
+    max: 3600,
+    unit: 's',
+    help: 'time for each step of starting the private MariaDB',
+  },
 } as const satisfies Record<string, NumberOption>;
 
 type TextName = keyof typeof textOptions;
@@ -107,7 +279,10 @@ export interface DatabaseConfig {
 export type Command = { readonly type: 'help' } | { readonly type: 'serve'; readonly config: Config };
 
 /** @throws ConfigError */
-export function readCommand(args: readonly string[], environment: Readonly<Record<string, string | undefined>>): Command {
+export function readCommand(
+  args: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): Command {
   const names = [...Object.keys(textOptions), ...Object.keys(numberOptions)];
   const flags = parseFlags(args, names);
   if (flags['help'] === true) return { type: 'help' };
@@ -158,7 +333,9 @@ function readNumber(option: NumberOption, raw: { value: string; from: string } |
   if (raw === undefined) return option.default;
   const value = Number(raw.value);
   if (!/^[0-9]+$/.test(raw.value) || value < option.min || value > option.max) {
-    throw new ConfigError(`${raw.from} is '${raw.value}'; it must be a whole number from ${option.min} to ${option.max}`);
+    throw new ConfigError(
+      `${raw.from} is '${raw.value}'; it must be a whole number from ${option.min} to ${option.max}`,
+    );
   }
   return value;
 }
@@ -168,7 +345,9 @@ function readDatabase(url: string, tls: 'off' | 'on' | 'verify'): DatabaseConfig
   if (url.startsWith('/')) return { address: { socketPath: url }, name: null, user: '', password: '' };
   const parsed = URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || !['mysql:', 'mariadb:'].includes(parsed.protocol) || parsed.hostname === '') {
-    throw new ConfigError('--mysql_url must be mysql://[user[:password]@]host[:port][/database] or the path of a socket');
+    throw new ConfigError(
+      '--mysql_url must be mysql://[user[:password]@]host[:port][/database] or the path of a socket',
+    );
   }
   const socketPath = parsed.searchParams.get('socket');
   const name = decodeURIComponent(parsed.pathname.slice(1));
@@ -197,7 +376,10 @@ export function helpText(): string {
     lines.push(`  --${name} ${option.placeholder}`, `      ${option.help} (default: ${option.default || 'none'})`);
   }
   for (const [name, option] of Object.entries(numberOptions) as [string, NumberOption][]) {
-    lines.push(`  --${name} N`, `      ${option.help} (${option.unit}, ${option.min} to ${option.max}, default: ${option.default})`);
+    lines.push(
+      `  --${name} N`,
+      `      ${option.help} (${option.unit}, ${option.min} to ${option.max}, default: ${option.default})`,
+    );
   }
   return `${lines.join('\n')}\n`;
 }

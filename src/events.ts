@@ -19,7 +19,13 @@ export type ServiceEvent =
   | { readonly type: 'session_ended'; readonly session: string; readonly user: string; readonly reason: string }
   | { readonly type: 'connection_lost'; readonly user: string; readonly reason: string }
   | { readonly type: 'worker_failed'; readonly error: Error }
-  | { readonly type: 'request_failed'; readonly defect: string; readonly method: string; readonly path: string; readonly error: Error }
+  | {
+      readonly type: 'request_failed';
+      readonly defect: string;
+      readonly method: string;
+      readonly path: string;
+      readonly error: Error;
+    }
   | { readonly type: 'embedded_database'; readonly message: string };
 
 export type Observe = (event: ServiceEvent) => void;

@@ -67,14 +67,17 @@ function collect(stream: Readable, request: IncomingMessage, bytesMax: number): 
       if (length > bytesMax) settle(() => reject(httpErrors.bodyTooLarge(bytesMax)));
       else chunks.push(chunk);
     };
-    const onEnd = (): void => settle(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
+    const onEnd = (): void =>
+      settle(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
     const onClose = (): void => {
       if (!request.complete) settle(() => reject(new RequestAbortedError('the request was cut off')));
     };
     stream.on('data', onData);
     stream.on('end', onEnd);
     // Left in place: an error that comes after the end must not be thrown for want of a listener.
-    stream.on('error', (error) => settle(() => reject(stream === request ? new RequestAbortedError(error.message) : error)));
+    stream.on('error', (error) =>
+      settle(() => reject(stream === request ? new RequestAbortedError(error.message) : error)),
+    );
     request.on('close', onClose);
   });
 }

@@ -10,7 +10,7 @@ import type { Session } from '../session/session.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { type Failure, failures } from '../wire/statement.ts';
 import { credentialsOf } from './auth.ts';
-import { readJsonText, RequestAbortedError } from './body.ts';
+import { RequestAbortedError, readJsonText } from './body.ts';
 import { httpErrors } from './http-error.ts';
 import { replyEmpty, replyJson, replyText } from './reply.ts';
 import type { Route } from './router.ts';
@@ -77,7 +77,8 @@ export class Handlers {
     this.#admit(account.user);
     const session = await this.#sessionFor(body, account);
     if (response.destroyed) {
-      if ('id' in session && body.session.type === 'new') session.end('its client went away before the statement was sent');
+      if ('id' in session && body.session.type === 'new')
+        session.end('its client went away before the statement was sent');
       throw new RequestAbortedError('the client went away before its statement was sent');
     }
     const query = new Query(
@@ -142,7 +143,8 @@ export class Handlers {
 
   async #answerPage(query: Query, number: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const ready = query.page(number);
-    if (ready === null) throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
+    if (ready === null)
+      throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
     const release = this.#parts.queries.hold(query);
     // The clock of the result stands until the answer has left, or its client has.
     onceClosed(request, response, release);

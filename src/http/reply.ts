@@ -5,7 +5,12 @@ import type { HttpError } from './http-error.ts';
 /** Bodies up to this size are sent in one piece with their head. */
 const onePieceBytes = 64 * 1024;
 
-export function replyText(response: ServerResponse, status: number, text: string, headers: Record<string, string> = {}): void {
+export function replyText(
+  response: ServerResponse,
+  status: number,
+  text: string,
+  headers: Record<string, string> = {},
+): void {
   const body = Buffer.from(text);
   response.writeHead(status, {
     'Content-Type': 'text/plain; charset=utf-8',

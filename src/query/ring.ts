@@ -93,7 +93,8 @@ export class Ring {
 
   #grow(): void {
     const slots: (Slot | undefined)[] = new Array(this.#slots.length * 2);
-    for (let index = 0; index < this.#count; index++) slots[index] = this.#slots[(this.#head + index) % this.#slots.length];
+    for (let index = 0; index < this.#count; index++)
+      slots[index] = this.#slots[(this.#head + index) % this.#slots.length];
     this.#slots = slots;
     this.#head = 0;
   }

@@ -165,7 +165,9 @@ export class Leases {
   async #open(owner: LeaseOwner): Promise<Lease> {
     const { address, defaultDatabase, workerLimits } = this.#options;
     const login = { ...owner.login, database: owner.login.database ?? defaultDatabase };
-    const lease = await Lease.open((port: MessagePort) => this.#workers.run({ port, address, login, limits: workerLimits }));
+    const lease = await Lease.open((port: MessagePort) =>
+      this.#workers.run({ port, address, login, limits: workerLimits }),
+    );
     lease.once('lost', (reason) => {
       this.#lent.delete(lease);
       this.#forgetIdle(lease, keyOf(owner));
@@ -206,7 +208,8 @@ export class Leases {
   #closeLongestIdle(): boolean {
     let longest: { key: string; since: number } | null = null;
     for (const [key, [first]] of this.#idle) {
-      if (first !== undefined && (longest === null || first.since < longest.since)) longest = { key, since: first.since };
+      if (first !== undefined && (longest === null || first.since < longest.since))
+        longest = { key, since: first.since };
     }
     if (longest === null) return false;
     const idle = this.#idle.get(longest.key);

@@ -77,7 +77,10 @@ export const failures = {
     own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be given back'),
   localInfile: (): Failure => own(90009, 'LOAD DATA LOCAL is refused: the server has no files of the client'),
   storageFull: (max: number): Failure =>
-    own(90010, `result storage is full: all results together hold ${max} bytes (--results_bytes_max); fetch or finish some`),
+    own(
+      90010,
+      `result storage is full: all results together hold ${max} bytes (--results_bytes_max); fetch or finish some`,
+    ),
   shuttingDown: (): Failure => own(90002, 'the statement was cancelled: the server is stopping'),
 } as const;
 

@@ -140,7 +140,8 @@ export class Executor {
 
   async #execute(message: ToWorker & { type: 'execute' }): Promise<void> {
     const connection = this.#connection;
-    if (connection === null || this.#running !== null) throw new Error('execute came while the connection was not idle');
+    if (connection === null || this.#running !== null)
+      throw new Error('execute came while the connection was not idle');
     const running: Running = {
       number: message.statement,
       clean: message.clean,

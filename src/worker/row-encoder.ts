@@ -54,7 +54,8 @@ export class RowEncoder {
       this.#out[this.#length++] = comma;
     }
     const rowStart = this.#length;
-    const fits = end - start <= smallRowBytes ? this.#appendSmall(source, start, end) : this.#appendLarge(source, start, end);
+    const fits =
+      end - start <= smallRowBytes ? this.#appendSmall(source, start, end) : this.#appendLarge(source, start, end);
     if (!fits || this.#length - rowStart > this.#rowBytesMax) {
       this.#length = before;
       return false;

@@ -72,7 +72,12 @@ export function parseQueryRequest(text: string, limits: PaginationLimits): Query
         : { type: 'old', id: session.id },
     pagination: {
       waitSecs: waitSecs(pagination.wait_time_secs ?? defaultWaitSecs, limits.waitSecsMax),
-      maxRowsPerPage: bounded('max_rows_per_page', pagination.max_rows_per_page, defaultRowsPerPage, limits.pageRowsMax),
+      maxRowsPerPage: bounded(
+        'max_rows_per_page',
+        pagination.max_rows_per_page,
+        defaultRowsPerPage,
+        limits.pageRowsMax,
+      ),
       maxRowsInBuffer: bounded(
         'max_rows_in_buffer',
         pagination.max_rows_in_buffer,
@@ -111,7 +116,10 @@ function describe(error: ValidationError | undefined, body: unknown): string {
       return `the member ${member(error.params['missingProperty'])} is missing`;
     case 'additionalProperties': {
       const name = error.params['additionalProperty'];
-      const inOldSession = path === 'session' && (body as { session: object }).session !== null && 'id' in (body as { session: object }).session;
+      const inOldSession =
+        path === 'session' &&
+        (body as { session: object }).session !== null &&
+        'id' in (body as { session: object }).session;
       return inOldSession
         ? `${member(name)} cannot stand beside "session.id": an old session keeps what it was opened with`
         : `unknown member ${member(name)}`;
