@@ -119,7 +119,7 @@ const numberOptions = {
     min: 1,
     max: 10_000_000,
     unit: 'queries',
-    help: 'queries held at once, running or not yet finished by their client',
+    help: 'queries held at once; past that, those read to their end make room',
   },
   queries_per_user_max: {
     default: 1_000,

@@ -31,6 +31,8 @@ export class Queries {
   readonly #options: QueriesOptions;
   readonly #observe: Observe;
   readonly #entries = new Map<string, Entry>();
+  /** Those read to their end, the longest since first; they make room for others if there is none. */
+  readonly #read = new Set<Query>();
   /** In order of removal, which is that of expiry. */
   readonly #removed = new Map<string, Removed>();
   readonly #runningByUser = new Map<string, number>();
@@ -43,7 +45,12 @@ export class Queries {
 
   /** Whether the user may start one more. */
   admit(user: string): Admission {
-    if (this.#entries.size >= this.#options.queriesMax) return 'server full';
+    if (this.#entries.size >= this.#options.queriesMax) {
+      const [longestRead] = this.#read;
+      if (longestRead === undefined) return 'server full';
+      const reason = 'was removed to make room: it had been read to its end';
+      this.#remove(longestRead, reason, failures.cancelled());
+    }
     if ((this.#runningByUser.get(user) ?? 0) >= this.#options.queriesPerUserMax) return 'user full';
     return 'admitted';
   }
@@ -79,7 +86,9 @@ export class Queries {
     entry.polls++;
     return () => {
       entry.polls--;
-      if (this.#entries.get(query.identity.id) === entry) entry.timer.refresh();
+      if (this.#entries.get(query.identity.id) !== entry) return;
+      if (query.isRead) this.#read.add(query);
+      entry.timer.refresh();
       this.#checkRead();
     };
   }
@@ -132,6 +141,7 @@ export class Queries {
     if (entry === undefined) return;
     clearTimeout(entry.timer);
     this.#entries.delete(id);
+    this.#read.delete(query);
     query.remove(failure);
     this.#remember(id, owner, reason);
     this.#observe({ type: 'query_removed', query: id, user: owner, reason });
