@@ -104,6 +104,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
   }
 
   #receive(message: FromWorker): void {
+    // What has arrived before the port was closed is still handed over after it.
+    if (this.#state === 'closed') return;
     switch (message.type) {
       case 'opened':
         this.#state = 'idle';
@@ -114,6 +116,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
         this.#state = 'closed';
         this.#opened?.reject(new RefusedError(message.refusal));
         this.#opened = null;
+        this.#port.close();
         return;
       case 'news':
         this.#tell(message);
@@ -148,6 +151,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
   #lose(reason: string): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
+    // Should the thread never have had the other end, nobody else closes this one.
+    this.#port.close();
     this.#opened?.reject(
       new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } }),
     );
