@@ -94,10 +94,17 @@ export class Leases {
   /**
    * Logs in anew, beyond the number of connections, so that nobody's polls wait for other people's statements; the
    * connection is kept for use if there is room.
-   * @throws RefusedError
+   * @throws RefusedError if the database does not accept user and password; whether the schema can be entered is another
+   * question, which the statement asks
    */
   async login(owner: LeaseOwner): Promise<void> {
-    const lease = await this.#open(owner);
+    let lease: Lease;
+    try {
+      lease = await this.#open(owner);
+    } catch (error) {
+      if (error instanceof RefusedError && error.refusal.kind === 'database') return;
+      throw error;
+    }
     if (this.#count() < this.#options.connectionsMax) this.#keep(lease, owner);
     else lease.close();
   }
