@@ -1,0 +1,117 @@
+import { once } from 'node:events';
+import t, { type Test } from 'tap';
+import type { ServiceEvent } from '#src/events.js';
+import { Leases } from '#src/session/leases.js';
+import { Sessions, type SessionsOptions } from '#src/session/sessions.js';
+import { FakeWorkers, Recorder, request } from './fake-workers.ts';
+
+interface Opened {
+  sessions: Sessions;
+  workers: FakeWorkers;
+  events: ServiceEvent[];
+}
+
+function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
+  const workers = new FakeWorkers();
+  const events: ServiceEvent[] = [];
+  const leases = new Leases(
+    {
+      address: { socketPath: '/nowhere' },
+      defaultDatabase: null,
+      workerLimits: { connectTimeoutMs: 1_000, killTimeoutMs: 1_000, rowBytesMax: 1_000 },
+      connectionsMax: 10,
+      connectionQueueMax: 10,
+      connectionWaitMs: 10_000,
+      connectionIdleMs: 60_000,
+    },
+    workers.pool,
+    () => {},
+  );
+  const sessions = new Sessions(
+    { sessionsMax: 2, sessionIdleMsMax: 60_000, sessionQueueMax: 8, ...options },
+    leases,
+    (event) => events.push(event),
+  );
+  t.teardown(() => {
+    sessions.endAll('the test is over');
+    leases.close();
+    workers.close();
+  });
+  return { sessions, workers, events };
+}
+
+const anna = { user: 'anna', password: '', digest: 'anna' };
+
+t.test('a kept session is found by its id, by its user alone', async (t) => {
+  const { sessions } = openSessions(t);
+  const session = await sessions.open(anna, null, 1_000);
+  t.equal(sessions.find(session.id, 'anna'), session);
+  t.equal(sessions.find(session.id, 'bert'), undefined);
+  t.equal(sessions.find('nonsense', 'anna'), undefined);
+  t.match(session.id, /^[0-9a-f]{32}$/);
+});
+
+t.test('a one-off session is not found, and its connection serves the next one', async (t) => {
+  const { sessions, workers } = openSessions(t);
+  const session = await sessions.open(anna, null, 0);
+  t.equal(sessions.find(session.id, 'anna'), undefined);
+  session.run(request, new Recorder());
+  const idle = once(session.lease, 'idle');
+  workers.connections[0]?.endAndIdle(1);
+  await idle;
+  const next = await sessions.open(anna, null, 0);
+  t.equal(next.lease, session.lease);
+  t.not(next.id, session.id);
+  t.equal(workers.connections.length, 1);
+});
+
+t.test('the connection of a kept session is closed with it', async (t) => {
+  const { sessions, workers, events } = openSessions(t);
+  const session = await sessions.open(anna, 'shop', 1_000);
+  t.equal(workers.connections[0]?.task.login.database, 'shop');
+  session.end('enough');
+  await workers.connections[0]?.gone();
+  t.equal(sessions.find(session.id, 'anna'), undefined);
+  t.strictSame(events, [
+    { type: 'session_opened', session: session.id, user: 'anna' },
+    { type: 'session_ended', session: session.id, user: 'anna', reason: 'enough' },
+  ]);
+});
+
+t.test('there are no more kept sessions than allowed, those being opened counted', async (t) => {
+  const { sessions, workers } = openSessions(t);
+  const opening = [sessions.open(anna, null, 1_000), sessions.open(anna, null, 1_000)];
+  await t.rejects(sessions.open(anna, null, 1_000), { message: /--sessions_max/ });
+  await t.resolves(sessions.open(anna, null, 0), 'a one-off session does not count');
+  const [first] = await Promise.all(opening);
+  await t.rejects(sessions.open(anna, null, 1_000), { message: /--sessions_max/ });
+  first?.end('enough');
+  await t.resolves(sessions.open(anna, null, 1_000));
+  workers.refusalFor = () => ({ kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'no' } });
+});
+
+t.test('a session that could not be opened leaves its place', async (t) => {
+  const { sessions, workers } = openSessions(t, { sessionsMax: 1 });
+  workers.refusalFor = () => ({ kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'no' } });
+  await t.rejects(sessions.open(anna, null, 1_000), { message: 'no' });
+  workers.refusalFor = () => null;
+  await t.resolves(sessions.open(anna, null, 1_000));
+});
+
+t.test('a lost connection makes the session unknown', async (t) => {
+  const { sessions, workers } = openSessions(t);
+  const session = await sessions.open(anna, null, 1_000);
+  const lost = once(session.lease, 'lost');
+  workers.connections[0]?.lose('killed');
+  await lost;
+  t.equal(sessions.find(session.id, 'anna'), undefined);
+});
+
+t.test('the idle time that a client asks for is bounded', async (t) => {
+  const { sessions, workers, events } = openSessions(t, { sessionIdleMsMax: 50 });
+  const session = await sessions.open(anna, null, 1_000_000);
+  session.run(request, new Recorder());
+  workers.connections[0]?.endAndIdle(1);
+  await workers.connections[0]?.gone();
+  t.match(events[1], { type: 'session_ended', reason: 'idle for 0.05 s' });
+});
