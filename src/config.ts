@@ -317,7 +317,7 @@ function parseFlags(args: readonly string[], names: readonly string[]): Record<s
     const parsed = parseArgs({ args: underscored, options: { ...options, help: { type: 'boolean', short: 'h' } } });
     return parsed.values as Record<string, string | boolean | undefined>;
   } catch (error) {
-    throw new ConfigError(`${(error as Error).message.split('. ')[0]}; see --help`);
+    throw new ConfigError(`${(error as Error).message.split(/\.\s/)[0]}; see --help`);
   }
 }
 
@@ -350,16 +350,24 @@ function readDatabase(url: string, tls: 'off' | 'on' | 'verify'): DatabaseConfig
     );
   }
   const socketPath = parsed.searchParams.get('socket');
-  const name = decodeURIComponent(parsed.pathname.slice(1));
+  const name = decode(parsed.pathname.slice(1));
   return {
     address:
       socketPath === null
         ? { host: parsed.hostname.replace(/^\[|\]$/g, ''), port: Number(parsed.port || 3306), tls }
         : { socketPath },
     name: name === '' ? null : name,
-    user: decodeURIComponent(parsed.username),
-    password: decodeURIComponent(parsed.password),
+    user: decode(parsed.username),
+    password: decode(parsed.password),
   };
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw new ConfigError('--mysql_url has a bad percent code; a percent sign itself is written %25');
+  }
 }
 
 /** The text of `--help`. */
