@@ -1,0 +1,287 @@
+import { spawnSync } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { type Config, ConfigError, helpText, readCommand } from '#src/config.js';
+
+const MAIN_FILE = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const MIB = 1024 * 1024;
+
+/** Every numeric option with what decisions and README promise: its default, its least and its greatest value. */
+const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: number]>> = {
+  http_handler_port: [8000, 0, 65_535],
+  worker_threads: [Math.min(4, availableParallelism()), 1, 256],
+  connections_max: [128, 1, 100_000],
+  connection_queue_max: [1024, 0, 1_000_000],
+  connection_wait_secs: [10, 0, 3600],
+  connection_idle_secs: [30, 1, 86_400],
+  connect_timeout_secs: [10, 1, 3600],
+  kill_timeout_secs: [5, 1, 3600],
+  logins_max: [64, 1, 10_000],
+  auth_cache_secs: [30, 0, 3600],
+  auth_cache_max: [10_000, 1, 10_000_000],
+  queries_max: [10_000, 1, 10_000_000],
+  queries_per_user_max: [1000, 1, 10_000_000],
+  removed_queries_max: [100_000, 1, 10_000_000],
+  sessions_max: [96, 1, 100_000],
+  session_idle_secs_max: [14_400, 1, 86_400],
+  session_queue_max: [8, 0, 100_000],
+  statement_timeout_secs: [3600, 1, 2_147_483],
+  result_timeout_secs: [60, 1, 2_147_483],
+  wait_time_secs_max: [50, 0, 3600],
+  page_rows_max: [1_000_000, 1, 2_147_483_647],
+  page_bytes_max: [8 * MIB, 1024, 1024 * MIB],
+  buffer_rows_max: [5_000_000, 1, 2_147_483_647],
+  buffer_bytes_max: [16 * MIB, 1024, 2048 * MIB],
+  row_bytes_max: [64 * MIB, 1024, 512 * MIB],
+  results_bytes_max: [1024 * MIB, MIB, 1024 * 1024 * MIB],
+  body_bytes_max: [16 * MIB, 1024, 1024 * MIB],
+  header_bytes_max: [16 * 1024, 1024, MIB],
+  request_timeout_secs: [30, 1, 3600],
+  http_idle_secs: [120, 1, 86_400],
+  http_connections_max: [20_000, 1, 1_000_000],
+  drain_secs: [30, 0, 2_147_483],
+  embedded_start_secs: [60, 1, 3600],
+};
+
+/** Every textual option: its default and another value that it takes. */
+const TEXTS: Readonly<Record<string, [byDefault: string, other: string]>> = {
+  http_handler_host: ['127.0.0.1', '::1'],
+  data_dir: ['sluice-data', '/some where/é'],
+  anonymous_user: ['', 'guest'],
+  anonymous_password: ['', 'a=b--c_d'],
+  log_level: ['info', 'debug'],
+};
+
+/** What two options have to say to each other, so that the extremes of one can be tried alone. */
+const COMPANIONS: Readonly<Record<string, string[]>> = {
+  page_bytes_max: [`--buffer_bytes_max=${2048 * MIB}`],
+  buffer_bytes_max: ['--page_bytes_max=1024'],
+  wait_time_secs_max: ['--http_idle_secs=86400'],
+  http_idle_secs: ['--wait_time_secs_max=0'],
+};
+
+t.test('every option has the default that is promised, and there is no other option', async (t) => {
+  const config = serve([]);
+  for (const [name, [byDefault]] of Object.entries(NUMBERS)) t.equal(settingOf(config, name), byDefault, name);
+  for (const [name, [byDefault]] of Object.entries(TEXTS)) t.equal(settingOf(config, name), byDefault, name);
+  t.same(Object.keys(config).sort(), [...Object.keys(NUMBERS), ...Object.keys(TEXTS), 'database'].sort());
+  t.equal(config.database, null, 'without --mysql_url the database is the private one');
+  t.ok(Object.isFrozen(config));
+});
+
+t.test('every option is set by a flag, spelled either way, and by the environment; the flag wins', async (t) => {
+  const values = [
+    ...Object.entries(NUMBERS).flatMap(([name, [, min, max]]) => [min, max].map((value) => [name, value] as const)),
+    ...Object.entries(TEXTS).map(([name, [, other]]) => [name, other] as const),
+  ];
+  for (const [name, value] of values) {
+    const companions = COMPANIONS[name] ?? [];
+    const dashed = name.replaceAll('_', '-');
+    const variable = `SLUICE_${name.toUpperCase()}`;
+    t.equal(settingOf(serve([...companions, `--${name}`, `${value}`]), name), value, `--${name} ${value}`);
+    t.equal(settingOf(serve([...companions, `--${name}=${value}`]), name), value, `--${name}=${value}`);
+    t.equal(settingOf(serve([...companions, `--${dashed}=${value}`]), name), value, `--${dashed}=${value}`);
+    t.equal(settingOf(serve([...companions, `--${dashed}`, `${value}`]), name), value, `--${dashed} ${value}`);
+    t.equal(settingOf(serve(companions, { [variable]: `${value}` }), name), value, `${variable}=${value}`);
+    const other = name in NUMBERS ? 'nonsense' : (TEXTS[name] as string[])[0];
+    const flagged = serve([...companions, `--${name}=${value}`], { [variable]: other });
+    t.equal(settingOf(flagged, name), value, `--${name} wins over ${variable}`);
+  }
+});
+
+t.test('the last of two equal flags holds', async (t) => {
+  t.equal(serve(['--drain_secs', '1', '--drain-secs=2']).drain_secs, 2);
+});
+
+t.test('a value out of range is refused with one line that names the option and the range', async (t) => {
+  for (const [name, [, min, max]] of Object.entries(NUMBERS)) {
+    const values = [`${max + 1}`, ...(min > 0 ? [`${min - 1}`] : [])];
+    for (const value of values) {
+      const message = `is '${value}'; it must be a whole number from ${min} to ${max}`;
+      refuses(t, [`--${name}=${value}`], `--${name} ${message}`);
+      refuses(t, [`--${name.replaceAll('_', '-')}`, value], `--${name} ${message}`);
+      refuses(t, [], `SLUICE_${name.toUpperCase()} ${message}`, { [`SLUICE_${name.toUpperCase()}`]: value });
+    }
+  }
+});
+
+t.test('what is no whole number is refused', async (t) => {
+  const values = [
+    '',
+    ' ',
+    '1 ',
+    ' 1',
+    '-1',
+    '+1',
+    '1.5',
+    '1e3',
+    '0x10',
+    '1_000',
+    '1,000',
+    'ten',
+    'NaN',
+    'Infinity',
+    '１',
+  ];
+  for (const value of values) {
+    refuses(t, [`--drain_secs=${value}`], `--drain_secs is '${value}'; it must be a whole number from 0 to 2147483`);
+    refuses(t, [], /^SLUICE_DRAIN_SECS is /, { SLUICE_DRAIN_SECS: value });
+  }
+  refuses(t, [`--drain_secs=${'9'.repeat(400)}`], /^--drain_secs is /);
+});
+
+t.test('a choice is one of those listed', async (t) => {
+  for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'silent']) {
+    t.equal(serve(['--log_level', level]).log_level, level);
+  }
+  refuses(t, ['--log_level=loud'], "--log_level is 'loud'; it must be one of trace, debug, info, warn, error, silent");
+  refuses(t, ['--mysql_tls', 'yes'], "--mysql_tls is 'yes'; it must be one of off, on, verify");
+  refuses(t, [], /^SLUICE_LOG_LEVEL is 'INFO'/, { SLUICE_LOG_LEVEL: 'INFO' });
+});
+
+t.test('an unknown option, a word that is none and a flag without its value are named', async (t) => {
+  refuses(t, ['--unknown'], /--unknown/);
+  refuses(t, ['--unknown=1'], /--unknown/);
+  refuses(t, ['--http-handler-prt', '9000'], /--http_handler_prt/);
+  refuses(t, ['-p', '9000'], /-p/);
+  refuses(t, ['9000'], /9000/);
+  refuses(t, ['serve'], /serve/);
+  refuses(t, ['--', 'x'], /'x'/);
+  refuses(t, ['--drain_secs'], /--drain_secs/);
+  refuses(t, ['--drain_secs', '--http_handler_port=0'], /--drain_secs/);
+  refuses(t, ['--drain_secs', '-1'], /--drain_secs/);
+  refuses(t, ['--no-help'], /--no_help/);
+  refuses(t, ['--help=yes'], /--help/);
+});
+
+t.test('other people’s variables are left alone', async (t) => {
+  t.equal(serve([], { DRAIN_SECS: '1', drain_secs: '1', sluice_drain_secs: '1', PORT: 'x' }).drain_secs, 30);
+  t.equal(serve([], { SLUICE_DRAIN_SECS: undefined }).drain_secs, 30);
+});
+
+t.test('two options that contradict each other are both named', async (t) => {
+  refuses(t, ['--buffer_bytes_max=1024'], /--buffer_bytes_max.*--page_bytes_max/);
+  refuses(t, ['--page_bytes_max=16777217'], /--buffer_bytes_max.*--page_bytes_max/);
+  t.ok(serve(['--page_bytes_max=16777216']), 'equal is enough');
+  refuses(t, ['--http_idle_secs=50'], /--http_idle_secs.*--wait_time_secs_max/);
+  t.ok(serve(['--http_idle_secs=51']));
+});
+
+t.test('--mysql_url names a host, a socket, a database and a user', async (t) => {
+  const tcp = (host: string, port: number, tls = 'off') => ({ host, port, tls });
+  const urls: [string, object][] = [
+    ['mysql://db', { address: tcp('db', 3306), name: null, user: '', password: '' }],
+    ['mysql://db/', { address: tcp('db', 3306), name: null, user: '', password: '' }],
+    ['mariadb://db:3307', { address: tcp('db', 3307), name: null, user: '', password: '' }],
+    ['mysql://root@127.0.0.1:3306/shop', { address: tcp('127.0.0.1', 3306), name: 'shop', user: 'root', password: '' }],
+    ['mysql://u:p@[::1]:1/d', { address: tcp('::1', 1), name: 'd', user: 'u', password: 'p' }],
+    ['mysql://a%40b:p%3Aw%2F@h/d%20%C3%A9', { address: tcp('h', 3306), name: 'd é', user: 'a@b', password: 'p:w/' }],
+    ['/run/mysqld/mysqld.sock', { address: { socketPath: '/run/mysqld/mysqld.sock' }, name: null, user: '' }],
+    [
+      'mysql://root:pw@localhost/shop?socket=/tmp/a%20b.sock',
+      { address: { socketPath: '/tmp/a b.sock' }, name: 'shop', user: 'root', password: 'pw' },
+    ],
+  ];
+  for (const [url, expected] of urls) {
+    t.match(serve(['--mysql_url', url]).database, expected, url);
+    t.match(serve([], { SLUICE_MYSQL_URL: url }).database, expected, `${url} in the environment`);
+  }
+  for (const tls of ['off', 'on', 'verify']) {
+    t.match(serve(['--mysql_url=mysql://h', `--mysql_tls=${tls}`]).database, { address: tcp('h', 3306, tls) }, tls);
+  }
+  t.equal(serve(['--mysql_url=']).database, null);
+});
+
+t.test('a --mysql_url that cannot be read is refused with one line that names it', async (t) => {
+  const urls = [
+    ...['db', 'db:3306', 'http://db', 'postgres://db/d', 'mysql:', 'mysql://', 'mysql:///shop', 'mysql:db', ' '],
+    ...['mysql://db:port', 'mysql://db:65536', 'mysql://db:-1', './mysqld.sock', 'mysql://[::1'],
+    ...['mysql://db/%', 'mysql://db/%ff', 'mysql://%zz@db', 'mysql://u:%e9@db'],
+  ];
+  for (const url of urls) refuses(t, [`--mysql_url=${url}`], /^--mysql_url /);
+});
+
+t.test('a refusal does not show the password of --mysql_url', async (t) => {
+  for (const url of ['http://u:hush@db', 'mysql://u:hush@db:port', 'mysql://u:hush@db/%']) {
+    const error = errorOf([`--mysql_url=${url}`]);
+    t.notMatch(error?.message, /hush/, url);
+  }
+});
+
+t.test('--help lists every option with its default and its unit', async (t) => {
+  t.same(readCommand(['--help'], {}), { type: 'help' });
+  t.same(readCommand(['-h'], {}), { type: 'help' });
+  t.same(readCommand(['--http_handler_port=0', '--help'], { SLUICE_DRAIN_SECS: 'x' }), { type: 'help' });
+  const help = helpText();
+  for (const [name, [byDefault, min, max]] of Object.entries(NUMBERS)) {
+    const entry = entryOf(help, name);
+    t.match(entry, new RegExp(`\\([a-z]+, ${min} to ${max}, default: ${byDefault}\\)$`), name);
+  }
+  for (const [name, [byDefault]] of Object.entries({ ...TEXTS, mysql_url: [''], mysql_tls: ['off'] })) {
+    t.match(entryOf(help, name), `(default: ${byDefault || 'none'})`, name);
+  }
+  const listed = [...help.matchAll(/^ {2}--(\w+) /gm)].map(([, name]) => name);
+  t.same(listed.sort(), [...Object.keys(NUMBERS), ...Object.keys(TEXTS), 'mysql_url', 'mysql_tls'].sort());
+  t.match(help, /SLUICE_/);
+});
+
+t.test('the program prints its help without a database', async (t) => {
+  // Nothing is on the way of the search, so that not even a MariaDB could be started.
+  const result = spawnSync(process.execPath, [MAIN_FILE, '--help'], { env: { PATH: '' }, encoding: 'utf8' });
+  t.equal(result.status, 0);
+  t.equal(result.stdout, helpText());
+  t.equal(result.stderr, '');
+});
+
+t.test('the program refuses a bad option with one line on standard error and exit code 1', async (t) => {
+  const cases: [string[], Record<string, string>, RegExp][] = [
+    [['--http_handler_prt=1'], {}, /^sluice: .*--http_handler_prt/],
+    [['--http-handler-port', '65536'], {}, /^sluice: --http_handler_port is '65536'/],
+    [['--drain_secs', '-1'], {}, /^sluice: .*--drain_secs/],
+    [['--mysql_url', 'mysql://db/%'], {}, /^sluice: --mysql_url/],
+    [[], { SLUICE_LOG_LEVEL: 'loud' }, /^sluice: SLUICE_LOG_LEVEL is 'loud'/],
+  ];
+  for (const [args, environment, line] of cases) {
+    const result = spawnSync(process.execPath, [MAIN_FILE, ...args], { env: environment, encoding: 'utf8' });
+    t.equal(result.status, 1, args.join(' '));
+    t.equal(result.stdout, '');
+    t.match(result.stderr, line);
+    t.equal(result.stderr.trimEnd().split('\n').length, 1, result.stderr);
+  }
+});
+
+function serve(args: readonly string[], environment: Record<string, string | undefined> = {}): Config {
+  const command = readCommand(args, environment);
+  if (command.type !== 'serve') throw new Error('it was taken for a call for help');
+  return command.config;
+}
+
+function settingOf(config: Config, name: string): unknown {
+  return (config as unknown as Record<string, unknown>)[name];
+}
+
+function errorOf(args: readonly string[], environment: Record<string, string | undefined> = {}): Error | undefined {
+  try {
+    serve(args, environment);
+    return undefined;
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+function refuses(t: Test, args: string[], message: string | RegExp, environment: Record<string, string> = {}): void {
+  const error = errorOf(args, environment);
+  const name = [...args, ...Object.entries(environment).map((pair) => pair.join('='))].join(' ').slice(0, 80);
+  t.type(error, ConfigError, name);
+  if (typeof message === 'string') t.equal(error?.message, message, name);
+  else t.match(error?.message, message, name);
+  t.notOk(error?.message.includes('\n'), `${name}: one line`);
+}
+
+/** The two lines of the help that are an option's, as one. */
+function entryOf(help: string, name: string): string {
+  const lines = help.split('\n');
+  const at = lines.findIndex((line) => line.startsWith(`  --${name} `));
+  return at < 0 ? '' : `${lines[at]} ${lines[at + 1]?.trim()}`;
+}

@@ -1,0 +1,90 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import type { ServiceEvent } from '#src/events.js';
+
+const LOG_MODULE = new URL('../../dist/log.js', import.meta.url).href;
+const LEVELS = { trace: 10, debug: 20, info: 30, warn: 40, error: 50, silent: 100 } as const;
+
+/** Each kind of event with the level that it is worth. An error is put in by the child, where JSON cannot carry it. */
+const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
+  [{ type: 'listening', address: 'http://127.0.0.1:8000' }, 'info'],
+  [{ type: 'draining', queries: 2, drainMs: 30_000 }, 'info'],
+  [{ type: 'stopped' }, 'info'],
+  [{ type: 'embedded_database', message: 'making the sample database' }, 'info'],
+  [{ type: 'query_started', query: 'q1', session: 's1', user: 'root' }, 'debug'],
+  [
+    {
+      type: 'query_settled',
+      query: 'q1',
+      user: 'root',
+      state: 'Failed',
+      code: 1064,
+      runningMs: 1.5,
+      rows: 0,
+      bytes: 0,
+    },
+    'debug',
+  ],
+  [{ type: 'query_removed', query: 'q1', user: 'root', reason: 'was finished' }, 'debug'],
+  [{ type: 'session_opened', session: 's1', user: 'root' }, 'debug'],
+  [{ type: 'session_ended', session: 's1', user: 'root', reason: 'idle for 1 s' }, 'debug'],
+  [{ type: 'connection_lost', user: 'line\nbreak "and" quote', reason: 'gone' }, 'warn'],
+  [{ type: 'worker_failed', error: new Error('thread') }, 'error'],
+  [{ type: 'request_failed', defect: 'abc', method: 'GET', path: '/', error: new Error('oops') }, 'error'],
+];
+
+t.test('an event is one line of JSON on standard error, with its level, its time and its members', async (t) => {
+  const lines = logged('trace');
+  t.equal(lines.length, EVENTS.length);
+  EVENTS.forEach(([event, level], index) => {
+    const { type, ...members } = event;
+    const line = lines[index] as Record<string, unknown>;
+    t.equal(line['msg'], type);
+    t.equal(line['level'], LEVELS[level], `${type} is worth ${level}`);
+    t.ok(Math.abs(Number(line['time']) - Date.now()) < 60_000);
+    for (const [name, value] of Object.entries(members))
+      if (name !== 'error') t.same(line[name], value, `${type}.${name}`);
+  });
+});
+
+t.test('an error is logged with its message and its stack', async (t) => {
+  for (const line of logged('error')) {
+    const error = line['err'] as { message: string; stack: string; type: string };
+    t.match(error.message, /^(thread|oops)$/);
+    t.match(error.stack, /^Error: (thread|oops)\n\s+at /);
+    t.notOk('error' in line, 'and not twice');
+  }
+});
+
+t.test('a level lets through what is worth as much or more', async (t) => {
+  for (const level of Object.keys(LEVELS) as (keyof typeof LEVELS)[]) {
+    const expected = EVENTS.filter(([, worth]) => LEVELS[worth] >= LEVELS[level]).map(([{ type }]) => type);
+    t.same(
+      logged(level).map((line) => line['msg']),
+      expected,
+      level,
+    );
+  }
+});
+
+/** The log writes to the file descriptor of standard error, so it is written by a process whose own can be read. */
+function logged(level: string): Record<string, unknown>[] {
+  const events = EVENTS.map(([event]) => ('error' in event ? { ...event, error: event.error.message } : event));
+  const program = `
+    import { openLog } from ${JSON.stringify(LOG_MODULE)};
+    const observe = openLog(${JSON.stringify(level)});
+    for (const event of ${JSON.stringify(events)}) {
+      observe('error' in event ? { ...event, error: new Error(event.error) } : event);
+    }
+    process.exit(0);`;
+  const cwd = fileURLToPath(new URL('.', import.meta.url));
+  const args = ['--input-type=module', '--eval', program];
+  const result = spawnSync(process.execPath, args, { cwd, encoding: 'utf8' });
+  t.equal(result.status, 0, result.stderr);
+  t.equal(result.stdout, '', 'standard output is left to people');
+  return result.stderr
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
