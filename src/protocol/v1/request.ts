@@ -132,7 +132,8 @@ function describe(error: ValidationError | undefined, body: unknown): string {
 }
 
 function article(type: string): string {
-  return `${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type === 'object' ? 'JSON object' : type}`;
+  const name = type === 'object' ? 'JSON object' : type;
+  return `${/^[aeiou]/.test(name) ? 'an' : 'a'} ${name}`;
 }
 
 function oneLine(text: string): string {
