@@ -1,0 +1,206 @@
+import t from 'tap';
+import { InvalidRequestError, parseQueryRequest } from '#src/protocol/v1/request.js';
+
+const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000 };
+
+const pagination = { waitSecs: 1, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 };
+
+function parse(body: unknown, changed: Partial<typeof limits> = {}): ReturnType<typeof parseQueryRequest> {
+  return parseQueryRequest(JSON.stringify(body), { ...limits, ...changed });
+}
+
+function reasonAgainst(text: string): string {
+  try {
+    parseQueryRequest(text, limits);
+  } catch (error) {
+    if (error instanceof InvalidRequestError) return error.message;
+    throw error;
+  }
+  return 'accepted';
+}
+
+t.test('a request with only sql gets the defaults', async (t) => {
+  t.strictSame(parse({ sql: 'SELECT 1' }), {
+    sql: 'SELECT 1',
+    session: { type: 'new', database: null, maxIdleSecs: 0 },
+    pagination,
+  });
+});
+
+t.test('the sql is taken as it is', async (t) => {
+  for (const sql of ['', '  ', '-- x', 'SELECT "ä😀\u0000\n"', 'x'.repeat(1_000_000)]) {
+    t.equal(parse({ sql }).sql, sql);
+  }
+});
+
+t.test('a new session has a database and an idle time, each with its default', async (t) => {
+  for (const [session, expected] of [
+    [{}, { database: null, maxIdleSecs: 0 }],
+    [{ database: 'shop' }, { database: 'shop', maxIdleSecs: 0 }],
+    [{ database: 'default' }, { database: null, maxIdleSecs: 0 }],
+    [{ database: '' }, { database: null, maxIdleSecs: 0 }],
+    [{ max_idle_time: 10 }, { database: null, maxIdleSecs: 10 }],
+    [{ max_idle_time: 0 }, { database: null, maxIdleSecs: 0 }],
+    [{ max_idle_time: 2_147_483_647 }, { database: null, maxIdleSecs: 2_147_483_647 }],
+    [
+      { database: 'shop', max_idle_time: 1 },
+      { database: 'shop', maxIdleSecs: 1 },
+    ],
+  ] as const) {
+    t.strictSame(parse({ sql: '', session }).session, { type: 'new', ...expected }, JSON.stringify(session));
+  }
+});
+
+t.test('a session with an id is an old one', async (t) => {
+  t.strictSame(parse({ sql: '', session: { id: 'abc' } }).session, { type: 'old', id: 'abc' });
+  t.strictSame(parse({ sql: '', session: { id: '' } }).session, { type: 'old', id: '' });
+});
+
+t.test('every member of pagination may be left out alone', async (t) => {
+  for (const [given, expected] of [
+    [{}, {}],
+    [{ wait_time_secs: 7 }, { waitSecs: 7 }],
+    [{ max_rows_per_page: 7 }, { maxRowsPerPage: 7 }],
+    [{ max_rows_in_buffer: 7 }, { maxRowsInBuffer: 7 }],
+    [
+      { max_rows_per_page: 1, max_rows_in_buffer: 2 },
+      { maxRowsPerPage: 1, maxRowsInBuffer: 2 },
+    ],
+  ] as const) {
+    t.strictSame(
+      parse({ sql: '', pagination: given }).pagination,
+      { ...pagination, ...expected },
+      JSON.stringify(given),
+    );
+  }
+});
+
+t.test('the wait is clamped at both ends', async (t) => {
+  for (const [asked, expected] of [
+    [0, 0],
+    [1, 1],
+    [50, 50],
+    [51, 50],
+    [2_147_483_647, 50],
+    [-1, 50],
+    [-2_147_483_648, 50],
+  ] as const) {
+    t.equal(parse({ sql: '', pagination: { wait_time_secs: asked } }).pagination.waitSecs, expected, `${asked}`);
+  }
+  t.equal(parse({ sql: '' }, { waitSecsMax: 0 }).pagination.waitSecs, 0, 'the default is clamped too');
+});
+
+t.test('the rows of a page and of the buffer go from 1 up to the options', async (t) => {
+  const parsed = parse({ sql: '', pagination: { max_rows_per_page: 1_000_000, max_rows_in_buffer: 5_000_000 } });
+  t.strictSame(parsed.pagination, { waitSecs: 1, maxRowsPerPage: 1_000_000, maxRowsInBuffer: 5_000_000 });
+  t.strictSame(
+    parse({ sql: '' }, { pageRowsMax: 10, bufferRowsMax: 20 }).pagination,
+    { waitSecs: 1, maxRowsPerPage: 10, maxRowsInBuffer: 20 },
+    'a default that is more than the option is the option',
+  );
+});
+
+t.test('integers may be written in any way that JSON has for them', async (t) => {
+  const { waitSecs } = parseQueryRequest('{"sql":"","pagination":{"wait_time_secs":2.0e0}}', limits).pagination;
+  t.equal(waitSecs, 2);
+});
+
+t.test('whatever is not a request is refused with the member and the reason', async (t) => {
+  for (const [text, reason] of [
+    ['[]', 'the body must be a JSON object'],
+    ['null', 'the body must be a JSON object'],
+    ['"SELECT 1"', 'the body must be a JSON object'],
+    ['1', 'the body must be a JSON object'],
+    ['{}', 'the member "sql" is missing'],
+    ['{"SQL":"SELECT 1"}', 'the member "sql" is missing'],
+    ['{"sql":null}', '"sql" must be a string'],
+    ['{"sql":1}', '"sql" must be a string'],
+    ['{"sql":["SELECT 1"]}', '"sql" must be a string'],
+    ['{"sql":"","sqI":""}', 'unknown member "sqI"'],
+    ['{"sql":"","__proto__":{}}', 'unknown member "__proto__"'],
+    ['{"sql":"","constructor":{}}', 'unknown member "constructor"'],
+    ['{"sql":"","session_id":"a"}', 'unknown member "session_id"'],
+    ['{"sql":"","session":null}', '"session" must be a JSON object'],
+    ['{"sql":"","session":"abc"}', '"session" must be a JSON object'],
+    ['{"sql":"","session":[]}', '"session" must be a JSON object'],
+    ['{"sql":"","session":{"ID":"a"}}', 'unknown member "session.ID"'],
+    ['{"sql":"","session":{"id":1}}', '"session.id" must be a string'],
+    ['{"sql":"","session":{"id":null}}', '"session.id" must be a string'],
+    ['{"sql":"","session":{"database":null}}', '"session.database" must be a string'],
+    ['{"sql":"","session":{"database":1}}', '"session.database" must be a string'],
+    ['{"sql":"","session":{"max_idle_time":"1"}}', '"session.max_idle_time" must be an integer'],
+    ['{"sql":"","session":{"max_idle_time":1.5}}', '"session.max_idle_time" must be an integer'],
+    ['{"sql":"","session":{"max_idle_time":null}}', '"session.max_idle_time" must be an integer'],
+    ['{"sql":"","session":{"max_idle_time":-1}}', '"session.max_idle_time" must be >= 0'],
+    ['{"sql":"","session":{"max_idle_time":2147483648}}', '"session.max_idle_time" must be <= 2147483647'],
+    [
+      '{"sql":"","session":{"id":"a","database":"b"}}',
+      '"session.database" cannot stand beside "session.id": an old session keeps what it was opened with',
+    ],
+    [
+      '{"sql":"","session":{"max_idle_time":1,"id":"a"}}',
+      '"session.max_idle_time" cannot stand beside "session.id": an old session keeps what it was opened with',
+    ],
+    ['{"sql":"","pagination":null}', '"pagination" must be a JSON object'],
+    ['{"sql":"","pagination":[]}', '"pagination" must be a JSON object'],
+    ['{"sql":"","pagination":{"wait":1}}', 'unknown member "pagination.wait"'],
+    ['{"sql":"","pagination":{"wait_time_secs":"1"}}', '"pagination.wait_time_secs" must be an integer'],
+    ['{"sql":"","pagination":{"wait_time_secs":0.5}}', '"pagination.wait_time_secs" must be an integer'],
+    ['{"sql":"","pagination":{"wait_time_secs":true}}', '"pagination.wait_time_secs" must be an integer'],
+    ['{"sql":"","pagination":{"wait_time_secs":2147483648}}', '"pagination.wait_time_secs" must be <= 2147483647'],
+    ['{"sql":"","pagination":{"wait_time_secs":-2147483649}}', '"pagination.wait_time_secs" must be >= -2147483648'],
+    ['{"sql":"","pagination":{"max_rows_per_page":0}}', '"pagination.max_rows_per_page" must be >= 1'],
+    ['{"sql":"","pagination":{"max_rows_per_page":-1}}', '"pagination.max_rows_per_page" must be >= 1'],
+    ['{"sql":"","pagination":{"max_rows_per_page":"1"}}', '"pagination.max_rows_per_page" must be an integer'],
+    [
+      '{"sql":"","pagination":{"max_rows_per_page":1000001}}',
+      '"pagination.max_rows_per_page" is 1000001; it must be from 1 to 1000000',
+    ],
+    [
+      '{"sql":"","pagination":{"max_rows_per_page":2147483648}}',
+      '"pagination.max_rows_per_page" must be <= 2147483647',
+    ],
+    ['{"sql":"","pagination":{"max_rows_in_buffer":0}}', '"pagination.max_rows_in_buffer" must be >= 1'],
+    ['{"sql":"","pagination":{"max_rows_in_buffer":1e3.5}}', /^the body is not JSON: /],
+    [
+      '{"sql":"","pagination":{"max_rows_in_buffer":5000001}}',
+      '"pagination.max_rows_in_buffer" is 5000001; it must be from 1 to 5000000',
+    ],
+    ['{"sql":"","pagination":{"max_rows_in_buffer":1e300}}', '"pagination.max_rows_in_buffer" must be <= 2147483647'],
+    ['', /^the body is not JSON: /],
+    ['{', /^the body is not JSON: /],
+    ["{'sql':''}", /^the body is not JSON: /],
+    ['{"sql":""} {}', /^the body is not JSON: /],
+    ['{"sql":"a\nb"}', /^the body is not JSON: /],
+  ] as [string, string | RegExp][]) {
+    const given = reasonAgainst(text);
+    if (typeof reason === 'string') t.equal(given, reason, text);
+    else t.match(given, reason, text);
+  }
+});
+
+t.test('a refusal is one printable line of modest length, whatever is in the body', async (t) => {
+  for (const text of [
+    '{"sql":"","a\\r\\nb\\u0000":1}',
+    `{"sql":"","${'x'.repeat(100_000)}":1}`,
+    '{"sql":"","session":{"ä😀":1}}',
+    '\u0000\n\n',
+    `${'['.repeat(10_000)}`,
+    `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`,
+    `{"sql":"","session":${'['.repeat(10_000)}${']'.repeat(10_000)}}`,
+  ]) {
+    const reason = reasonAgainst(text);
+    t.not(reason, 'accepted');
+    t.match(reason, /^[\x20-\x7e]{1,300}$/, JSON.stringify(text.slice(0, 40)));
+  }
+});
+
+t.test('a member named __proto__ changes no object', async (t) => {
+  reasonAgainst('{"sql":"","__proto__":{"polluted":1},"session":{"__proto__":{"polluted":1}}}');
+  t.equal(({} as { polluted?: number }).polluted, undefined);
+  t.equal(reasonAgainst('{"sql":"","session":{"__proto__":{"id":"a"}}}'), 'unknown member "session.__proto__"');
+});
+
+t.test('of a member that comes twice the last one counts', async (t) => {
+  t.equal(parseQueryRequest('{"sql":"a","sql":"b"}', limits).sql, 'b');
+});

@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto';
+import type { Rows } from '#src/query/ring.js';
+import { type Batch, rowEndsOffset } from '#src/wire/statement.js';
+
+/** A batch as a worker makes it: the rows' JSON texts parted by commas, and after them where each row ends. */
+export function batchOf(rows: readonly string[]): Batch {
+  const text = Buffer.from(rows.join(','));
+  const endsAt = rowEndsOffset(text.length);
+  const buffer = new ArrayBuffer(endsAt + rows.length * Uint32Array.BYTES_PER_ELEMENT);
+  new Uint8Array(buffer).set(text);
+  const ends = new Uint32Array(buffer, endsAt, rows.length);
+  let end = -1;
+  for (const [index, row] of rows.entries()) {
+    end += 1 + Buffer.byteLength(row);
+    ends[index] = end;
+  }
+  return { buffer, length: text.length, rows: rows.length };
+}
+
+/** The JSON text of rows that were taken, as a response puts it together. */
+export function textOf(rows: Rows): string {
+  return rows.pieces.map((piece) => Buffer.from(piece).toString()).join(',');
+}
+
+/** Numbers from 0 up to 1 that come again with the same seed (mulberry32). */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A seed for this run, or the one of an earlier run that is to be seen again. */
+export function newSeed(): number {
+  return Number(process.env['TEST_SEED'] ?? randomBytes(4).readUInt32LE());
+}

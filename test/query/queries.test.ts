@@ -1,0 +1,284 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import type { ServiceEvent } from '#src/events.js';
+import { newQueryId, Queries, type QueriesOptions } from '#src/query/queries.js';
+import { Query } from '#src/query/query.js';
+import { Storage } from '#src/query/storage.js';
+
+const forever = 3_600_000;
+const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
+const defaults: QueriesOptions = {
+  queriesMax: 100,
+  queriesPerUserMax: 100,
+  resultTimeoutMs: forever,
+  removedMax: 100,
+};
+
+/** Queries under test, and what they have told. */
+class Stage {
+  readonly events: ServiceEvent[] = [];
+  readonly queries: Queries;
+  #made = 0;
+
+  constructor(t: { teardown(close: () => void): void }, options: Partial<QueriesOptions> = {}) {
+    this.queries = new Queries({ ...defaults, ...options }, (event) => this.events.push(event));
+    t.teardown(() => this.queries.close());
+  }
+
+  /** A query whose statement runs until it is told otherwise. */
+  add(owner = 'ann', waitMs = forever): Query {
+    const query = new Query(
+      { id: `q${++this.#made}`, sessionId: 's', owner },
+      { waitMs, pageRows: 10, pageBytes: 1_000, bufferRows: 10, bufferBytes: 1_000, statementTimeoutMs: forever },
+      new Storage(1_000_000),
+    );
+    this.queries.add(query);
+    return query;
+  }
+
+  /** A query that has ended and been read to its end. */
+  async addRead(owner = 'ann'): Promise<Query> {
+    const query = this.add(owner);
+    const release = this.queries.hold(query);
+    query.ended(outcome);
+    await query.page(0);
+    release();
+    return query;
+  }
+
+  removals(): string[] {
+    return this.events.flatMap((event) => (event.type === 'query_removed' ? [`${event.query} ${event.reason}`] : []));
+  }
+}
+
+/** Waits for something that a timer does, and gives up when it is far too late. */
+async function until(condition: () => boolean, what: string): Promise<void> {
+  const deadline = performance.now() + 5_000;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error(`it never came to this: ${what}`);
+    await sleep(2);
+  }
+}
+
+t.test('a query is found by its user and does not exist for others', async (t) => {
+  const stage = new Stage(t);
+  const query = stage.add('ann');
+  t.equal(stage.queries.find('q1', 'ann'), query);
+  t.equal(stage.queries.find('q1', 'bob'), undefined);
+  t.equal(stage.queries.find('q2', 'ann'), undefined);
+  t.equal(stage.queries.size, 1);
+});
+
+t.test('a user may run as many queries as allowed, and another user is not hindered', async (t) => {
+  const stage = new Stage(t, { queriesPerUserMax: 2 });
+  const first = stage.add('ann');
+  t.equal(stage.queries.admit('ann'), 'admitted');
+  const second = stage.add('ann');
+  t.equal(stage.queries.admit('ann'), 'user full');
+  t.equal(stage.queries.admit('bob'), 'admitted');
+  first.ended(outcome);
+  t.equal(stage.queries.admit('ann'), 'admitted', 'a query that has ended runs no more, though its rows are unread');
+  const third = stage.add('ann');
+  t.equal(stage.queries.admit('ann'), 'user full');
+  stage.queries.finish(second);
+  t.equal(stage.queries.admit('ann'), 'admitted', 'nor does one that was finished');
+  third.failed({ code: 1064, sqlstate: '42000', message: 'no' });
+  stage.add('ann');
+  t.equal(stage.queries.admit('ann'), 'admitted');
+});
+
+t.test('a full server admits nobody', async (t) => {
+  const stage = new Stage(t, { queriesMax: 2 });
+  stage.add('ann');
+  const query = stage.add('ann');
+  t.equal(stage.queries.admit('bob'), 'server full');
+  query.ended(outcome);
+  t.equal(stage.queries.admit('bob'), 'server full', 'rows that nobody has read are kept');
+  stage.queries.finish(query);
+  t.equal(stage.queries.admit('bob'), 'admitted');
+});
+
+t.test('on a full server the result that was read longest ago makes room, and its client is told why', async (t) => {
+  const stage = new Stage(t, { queriesMax: 3 });
+  stage.add('ann');
+  const first = await stage.addRead('ann');
+  const second = await stage.addRead('bob');
+  t.equal(stage.queries.admit('cid'), 'admitted');
+  t.equal(stage.queries.find(first.identity.id, 'ann'), undefined);
+  t.equal(stage.queries.find(second.identity.id, 'bob'), second);
+  t.equal(stage.queries.whyRemoved(first.identity.id, 'ann'), 'was removed to make room: it had been read to its end');
+  stage.add('cid');
+  t.equal(stage.queries.admit('cid'), 'admitted');
+  stage.add('cid');
+  t.equal(stage.queries.admit('cid'), 'server full', 'the one that runs is never removed');
+});
+
+t.test('a result that nobody polls expires, is cancelled, and the reason is remembered', async (t) => {
+  const stage = new Stage(t, { resultTimeoutMs: 50 });
+  const query = stage.add('ann');
+  const added = performance.now();
+  await until(() => stage.queries.size === 0, 'the query is gone');
+  t.ok(performance.now() - added >= 48, 'and not before its time');
+  t.equal(stage.queries.find('q1', 'ann'), undefined);
+  t.match(query.snapshot().state, { name: 'Failed', failure: { code: 90003 } });
+  t.equal(stage.queries.whyRemoved('q1', 'ann'), 'expired: not polled for 0.05 s');
+  t.equal(stage.queries.whyRemoved('q1', 'bob'), undefined, 'for another user there was none');
+  t.strictSame(stage.removals(), ['q1 expired: not polled for 0.05 s']);
+});
+
+t.test('a removed id is remembered for as long again, and then no more', async (t) => {
+  const stage = new Stage(t, { resultTimeoutMs: 60 });
+  const query = stage.add('ann');
+  const finished = performance.now();
+  stage.queries.finish(query);
+  t.equal(stage.queries.whyRemoved('q1', 'ann'), 'was finished by the client');
+  await until(() => stage.queries.whyRemoved('q1', 'ann') === undefined, 'the id is forgotten');
+  const afterMs = performance.now() - finished;
+  t.ok(afterMs >= 58, `it was forgotten after ${afterMs} ms`);
+});
+
+t.test('a result expires by its last answer, not by its first', async (t) => {
+  const stage = new Stage(t, { resultTimeoutMs: 200 });
+  const query = stage.add('ann');
+  let last = 0;
+  for (let poll = 0; poll < 6; poll++) {
+    await sleep(50);
+    stage.queries.hold(query)();
+    last = performance.now();
+  }
+  t.equal(stage.queries.size, 1);
+  await until(() => stage.queries.size === 0, 'the query is gone');
+  const afterMs = performance.now() - last;
+  t.ok(afterMs >= 195, `it expired ${afterMs} ms after the last answer`);
+});
+
+t.test('the clock of a result stands while a poll waits, and begins anew with its answer', async (t) => {
+  const stage = new Stage(t, { resultTimeoutMs: 40 });
+  const query = stage.add('ann');
+  const releases = [stage.queries.hold(query), stage.queries.hold(query)];
+  await sleep(120);
+  t.equal(stage.queries.find('q1', 'ann'), query);
+  releases[0]?.();
+  await sleep(120);
+  t.equal(stage.queries.find('q1', 'ann'), query, 'one of two polls still waits');
+  const released = performance.now();
+  releases[1]?.();
+  await until(() => stage.queries.size === 0, 'the query is gone');
+  const afterMs = performance.now() - released;
+  t.ok(afterMs >= 38, `it expired ${afterMs} ms after the answer`);
+});
+
+t.test('the answer to a poll of a query that is gone starts no clock', async (t) => {
+  const stage = new Stage(t, { resultTimeoutMs: 30 });
+  const query = stage.add('ann');
+  const release = stage.queries.hold(query);
+  stage.queries.finish(query);
+  release();
+  stage.queries.hold(query)();
+  await sleep(60);
+  t.strictSame(stage.removals(), ['q1 was finished by the client'], 'it is removed once');
+});
+
+t.test('a finished query is cancelled, and finishing it again does nothing', async (t) => {
+  const stage = new Stage(t);
+  const query = stage.add('ann');
+  stage.queries.finish(query);
+  t.match(query.snapshot().state, { failure: { code: 90002 } });
+  t.equal(stage.queries.find('q1', 'ann'), undefined);
+  stage.queries.finish(query);
+  t.equal(stage.removals().length, 1);
+  t.equal(stage.queries.whyRemoved('q1', 'bob'), undefined);
+});
+
+t.test('no more ids are remembered than allowed, the latest ones', async (t) => {
+  const stage = new Stage(t, { removedMax: 3 });
+  for (let made = 0; made < 5; made++) stage.queries.finish(stage.add('ann'));
+  const remembered = ['q1', 'q2', 'q3', 'q4', 'q5'].filter((id) => stage.queries.whyRemoved(id, 'ann') !== undefined);
+  t.strictSame(remembered, ['q3', 'q4', 'q5']);
+});
+
+t.test('a drain is over at once when nothing is unread, and else with the last answer', async (t) => {
+  const stage = new Stage(t);
+  await stage.queries.read(forever);
+  const read = await stage.addRead();
+  await stage.queries.read(forever);
+  t.equal(stage.queries.find(read.identity.id, 'ann'), read, 'a result that was read may be asked for again');
+
+  const query = stage.add();
+  let over = false;
+  const drained = stage.queries.read(forever).then(() => {
+    over = true;
+  });
+  const release = stage.queries.hold(query);
+  query.ended(outcome);
+  await query.page(0);
+  await sleep(5);
+  t.equal(over, false, 'its answer has not left yet');
+  release();
+  await drained;
+  t.equal(over, true);
+});
+
+t.test('a drain is over when the last unread result is finished', async (t) => {
+  const stage = new Stage(t);
+  const query = stage.add();
+  const drained = stage.queries.read(forever);
+  stage.queries.finish(query);
+  await drained;
+  t.pass();
+});
+
+t.test('a drain is over when its time is', async (t) => {
+  const stage = new Stage(t);
+  stage.add();
+  const started = performance.now();
+  await stage.queries.read(30);
+  t.ok(performance.now() - started >= 28);
+  t.equal(stage.queries.size, 1);
+});
+
+t.test('cancelling all fails what runs and leaves what has ended', async (t) => {
+  const stage = new Stage(t);
+  const running = stage.add();
+  const ended = stage.add();
+  ended.ended(outcome);
+  stage.queries.cancelAll();
+  t.match(running.snapshot().state, { failure: { code: 90002, message: /the server is stopping/ } });
+  t.equal(ended.snapshot().state.name, 'Succeeded');
+  t.equal(stage.queries.size, 2, 'both can still be asked for');
+});
+
+t.test('closing ends every query and every clock', async (t) => {
+  const stage = new Stage(t, { resultTimeoutMs: 20 });
+  const query = stage.add();
+  stage.queries.close();
+  t.equal(stage.queries.size, 0);
+  t.equal(query.isRunning, false);
+  await sleep(40);
+  t.strictSame(stage.removals(), []);
+});
+
+t.test('what becomes of a query is told in order', async (t) => {
+  const stage = new Stage(t);
+  const query = stage.add('ann');
+  query.failed({ code: 1064, sqlstate: '42000', message: 'no' });
+  stage.queries.finish(query);
+  t.match(stage.events, [
+    { type: 'query_started', query: 'q1', session: 's', user: 'ann' },
+    { type: 'query_settled', query: 'q1', user: 'ann', state: 'Failed', code: 1064, rows: 0, bytes: 0 },
+    { type: 'query_removed', query: 'q1', user: 'ann', reason: 'was finished by the client' },
+  ]);
+  t.equal(stage.events.length, 3);
+});
+
+t.test('ids sort by time, and what is not time in them is random', async (t) => {
+  const first = newQueryId();
+  await sleep(3);
+  const second = newQueryId();
+  t.match(first, /^[0-9a-f]{38}$/);
+  t.ok(first < second);
+  t.ok(Math.abs(Number.parseInt(first.slice(0, 12), 16) - Date.now()) < 60_000);
+  const tails = new Set(Array.from({ length: 1_000 }, () => newQueryId().slice(12)));
+  t.equal(tails.size, 1_000);
+  t.ok(4 * first.slice(12).length >= 96, 'at least 96 bits of it');
+});

@@ -1,0 +1,589 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import type { Page } from '#src/query/pages.js';
+import { Query, type QueryLimits } from '#src/query/query.js';
+import { Storage } from '#src/query/storage.js';
+import {
+  type Batch,
+  type Failure,
+  failures,
+  type StatementObserver,
+  type StatementRequest,
+} from '#src/wire/statement.js';
+import { batchOf, newSeed, randomFrom, textOf } from './batches.ts';
+
+const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
+const failure: Failure = { code: 1054, sqlstate: '42S22', message: 'Unknown column' };
+/** Longer than any test runs: a page that comes at all comes for another reason than that the wait is over. */
+const forever = 3_600_000;
+const limits: QueryLimits = {
+  waitMs: forever,
+  pageRows: 3,
+  pageBytes: 1_000,
+  bufferRows: 100,
+  bufferBytes: 10_000,
+  statementTimeoutMs: forever,
+};
+
+/** A query with the session's side of its statement in the test's hands. */
+class Stage {
+  readonly storage: Storage;
+  readonly query: Query;
+  readonly credits: { bytes: number; rows: number }[] = [];
+  request: StatementRequest | null = null;
+  cancels = 0;
+  asks = 0;
+  settled = 0;
+
+  constructor(changed: Partial<QueryLimits> = {}, storage = new Storage(1_000_000)) {
+    this.storage = storage;
+    this.query = new Query({ id: 'q', sessionId: 's', owner: 'u' }, { ...limits, ...changed }, storage);
+    this.query.on('settled', () => this.settled++);
+  }
+
+  /** A statement that has been handed to a session, and sent to the database. */
+  start(sent = true): StatementObserver {
+    this.query.start('SELECT 1', (request, observer) => {
+      this.request = request;
+      if (sent) observer.started();
+      return {
+        credit: (bytes, rows) => this.credits.push({ bytes, rows }),
+        cancel: () => this.cancels++,
+        askExamined: () => this.asks++,
+      };
+    });
+    return this.query;
+  }
+
+  async page(number: number): Promise<Page> {
+    const page = this.query.page(number);
+    if (page === null) throw new Error(`there is no page ${number}`);
+    return page;
+  }
+
+  get credited(): { bytes: number; rows: number } {
+    return this.credits.reduce((sum, { bytes, rows }) => ({ bytes: sum.bytes + bytes, rows: sum.rows + rows }), {
+      bytes: 0,
+      rows: 0,
+    });
+  }
+}
+
+/** Rows whose texts are as long as the numbers say. */
+function sized(...sizes: number[]): Batch {
+  return batchOf(sizes.map((size) => `["${'x'.repeat(size - 4)}"]`));
+}
+
+async function isPending(promise: Promise<unknown>): Promise<boolean> {
+  const pending = Symbol('pending');
+  return (await Promise.race([promise, sleep(15, pending)])) === pending;
+}
+
+t.test('the statement is handed over with as much credit as the buffer has room', async (t) => {
+  const stage = new Stage();
+  stage.start();
+  t.strictSame(stage.request, { sql: 'SELECT 1', creditBytes: 10_000, creditRows: 100 });
+  stage.query.cancel(failures.cancelled());
+});
+
+t.test('a page is answered when it is full of rows', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const poll = stage.page(0);
+  observer.rows(batchOf(['[1]', '[2]']));
+  t.equal(await isPending(poll), true, 'two rows are not three');
+  observer.rows(batchOf(['[3]', '[4]']));
+  const page = await poll;
+  t.equal(textOf(page.rows), '[1],[2],[3]');
+  t.equal(page.next, 1);
+  t.equal(page.state.name, 'Running');
+  stage.query.cancel(failures.cancelled());
+});
+
+t.test('a page is answered when it is full of bytes', async (t) => {
+  const stage = new Stage({ pageRows: 1_000 });
+  const observer = stage.start();
+  const poll = stage.page(0);
+  observer.rows(sized(400, 400));
+  t.equal(await isPending(poll), true);
+  observer.rows(sized(300, 20));
+  const page = await poll;
+  t.equal(page.rows.count, 2, 'the third row would have passed the limit');
+  t.equal(page.rows.bytes, 801);
+  stage.query.cancel(failures.cancelled());
+});
+
+t.test('a row larger than a page has a page for itself', async (t) => {
+  const stage = new Stage({ pageRows: 1_000 });
+  const observer = stage.start();
+  observer.rows(sized(5_000));
+  observer.rows(sized(20, 20));
+  const page = await stage.page(0);
+  t.equal(page.rows.count, 1);
+  t.equal(page.rows.bytes, 5_000);
+  observer.ended(outcome);
+  t.equal((await stage.page(1)).rows.count, 2);
+});
+
+t.test('a page is answered when the statement has ended and the rest fits', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const poll = stage.page(0);
+  observer.rows(batchOf(['[1]']));
+  observer.ended(outcome);
+  const page = await poll;
+  t.equal(page.rows.count, 1);
+  t.equal(page.next, null);
+  t.equal(page.state.name, 'Succeeded');
+  t.equal(stage.settled, 1);
+});
+
+t.test('a statement that has ended is Succeeded while rows of it are still to be fetched', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']));
+  observer.ended(outcome);
+  t.equal(stage.query.isRead, false);
+  const first = await stage.page(0);
+  t.equal(first.state.name, 'Succeeded');
+  t.equal(first.next, 1);
+  t.equal(stage.query.isRead, false);
+  const second = await stage.page(1);
+  t.equal(textOf(second.rows), '[4]');
+  t.equal(second.next, null);
+  t.equal(stage.query.isRead, true);
+});
+
+t.test('a page that holds the last row exactly has no next', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  observer.ended(outcome);
+  t.equal((await stage.page(0)).next, null);
+});
+
+t.test('a page that was full before the end was known is followed by an empty one', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  t.equal((await stage.page(0)).next, 1);
+  const poll = stage.page(1);
+  observer.ended(outcome);
+  const page = await poll;
+  t.equal(page.rows.count, 0);
+  t.equal(page.next, null);
+});
+
+t.test('a page is answered with what there is when the wait is over', async (t) => {
+  const stage = new Stage({ waitMs: 30 });
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]']));
+  const asked = performance.now();
+  const page = await stage.page(0);
+  t.ok(performance.now() - asked >= 28, 'and not before');
+  t.equal(page.rows.count, 1);
+  t.equal(page.next, 1);
+  stage.query.cancel(failures.cancelled());
+});
+
+t.test('an empty poll repeats the number', async (t) => {
+  const stage = new Stage({ waitMs: 5 });
+  const observer = stage.start();
+  for (let poll = 0; poll < 3; poll++) {
+    const page = await stage.page(0);
+    t.equal(page.rows.count, 0);
+    t.equal(page.next, 0);
+  }
+  observer.rows(batchOf(['[1]']));
+  observer.ended(outcome);
+  t.equal((await stage.page(0)).rows.count, 1);
+});
+
+t.test('with no wait a page is answered at once with what there is', async (t) => {
+  const stage = new Stage({ waitMs: 0 });
+  const observer = stage.start();
+  t.equal((await stage.page(0)).next, 0);
+  observer.rows(batchOf(['[1]']));
+  t.equal((await stage.page(0)).next, 1);
+  stage.query.cancel(failures.cancelled());
+});
+
+t.test('two polls of one page get the same rows, and an older page is gone', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const polls = [stage.page(0), stage.page(0)];
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]', '[6]']));
+  const [one, other] = await Promise.all(polls);
+  t.equal(one, other);
+  t.equal(textOf((await stage.page(1)).rows), '[4],[5],[6]');
+  t.equal(stage.query.page(0), null);
+  t.equal(stage.query.page(3), null);
+  stage.query.cancel(failures.cancelled());
+});
+
+t.test('a full buffer is handed out rather than waited with', async (t) => {
+  const byRows = new Stage({ bufferRows: 2 });
+  byRows.start().rows(batchOf(['[1]', '[2]']));
+  t.equal((await byRows.page(0)).rows.count, 2, 'max_rows_in_buffer');
+  byRows.query.cancel(failures.cancelled());
+  const byBytes = new Stage({ pageRows: 1_000, pageBytes: 1_000, bufferBytes: 1_000 });
+  // The commas between batches are no part of the credit, so a buffer can be full a little before the page is.
+  byBytes.start().rows(sized(500, 499));
+  t.equal((await byBytes.page(0)).rows.count, 2, 'bytes of the buffer');
+  byBytes.query.cancel(failures.cancelled());
+});
+
+t.test('rows that are handed out are given back as credit', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']));
+  await stage.page(0);
+  t.equal(stage.credits.length, 1);
+  t.equal(stage.credited.rows, 3);
+  t.equal(stage.credited.bytes, 12, 'with the comma after them, since the rest begins after it');
+  await stage.page(0);
+  t.equal(stage.credits.length, 1, 'a repeated page gives nothing back');
+  stage.query.cancel(failures.cancelled());
+});
+
+t.test('an empty poll gives no credit', async (t) => {
+  const stage = new Stage({ waitMs: 1 });
+  stage.start();
+  await stage.page(0);
+  t.strictSame(stage.credits, []);
+  stage.query.cancel(failures.cancelled());
+});
+
+t.test('what was received, what was handed out and what is credited add up, whatever the sizes', async (t) => {
+  const seed = newSeed();
+  t.comment(`TEST_SEED=${seed}`);
+  const random = randomFrom(seed);
+  for (let run = 0; run < 50; run++) {
+    const storage = new Storage(1_000_000_000);
+    const stage = new Stage({ waitMs: 0, pageRows: 1 + Math.floor(random() * 20) }, storage);
+    const observer = stage.start();
+    let sent = 0;
+    let sentBytes = 0;
+    let number = 0;
+    const texts: string[] = [];
+    const receive = async (): Promise<void> => {
+      const page = await stage.page(number);
+      if (page.rows.count > 0) texts.push(textOf(page.rows));
+      if (storage.bytes < page.rows.bytes) t.fail('the last page is not accounted for');
+      number = page.next ?? -1;
+    };
+    for (let step = 0; step < 40; step++) {
+      if (random() < 0.5) {
+        const rows = Array.from(
+          { length: 1 + Math.floor(random() * 9) },
+          () => `[${sent++},"${'y'.repeat(Math.floor(random() * 300))}"]`,
+        );
+        const batch = batchOf(rows);
+        sentBytes += batch.length;
+        observer.rows(batch);
+      } else {
+        await receive();
+      }
+    }
+    // The rest is handed out while the statement still runs, so that its credit comes back too.
+    while (stage.credited.rows < sent) await receive();
+    if (stage.credited.bytes !== sentBytes) {
+      t.equal(stage.credited.bytes, sentBytes, `run ${run}`);
+      return;
+    }
+    observer.ended(outcome);
+    while (number >= 0) await receive();
+    const numbers = (JSON.parse(`[${texts.join(',')}]`) as [number, string][]).map(([first]) => first);
+    if (numbers.length !== sent || numbers.some((value, index) => value !== index)) {
+      t.fail(`run ${run}: rows were lost, repeated or out of order`);
+      return;
+    }
+    stage.query.remove(failures.cancelled());
+    if (storage.bytes !== 0) {
+      t.equal(storage.bytes, 0, `run ${run}: all is given back to the storage`);
+      return;
+    }
+  }
+  t.pass('50 runs add up');
+});
+
+t.test('the storage counts the rows that wait and the last page, and no more', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]', '[6]']));
+  t.equal(stage.storage.bytes, 23);
+  await stage.page(0);
+  t.equal(stage.storage.bytes, 11 + 11);
+  await stage.page(1);
+  t.equal(stage.storage.bytes, 11);
+  observer.ended(outcome);
+  t.equal((await stage.page(2)).next, null);
+  t.equal(stage.storage.bytes, 0, 'the last page is empty');
+  stage.query.remove(failures.cancelled());
+  t.equal(stage.storage.bytes, 0);
+});
+
+t.test('a statement whose rows no longer fit into the storage fails with 90010 and gives its room back', async (t) => {
+  const storage = new Storage(100);
+  const other = new Stage({}, storage);
+  other.start().rows(sized(60));
+  const stage = new Stage({}, storage);
+  const observer = stage.start();
+  const poll = stage.page(0);
+  observer.rows(sized(30));
+  t.equal(stage.query.isRunning, true);
+  observer.rows(sized(30));
+  const page = await poll;
+  t.match(page.state, { name: 'Failed', failure: { code: 90010, message: /--results_bytes_max/ } });
+  t.match(page, { rows: { count: 0 }, next: null });
+  t.equal(stage.cancels, 1, 'the statement is stopped in the database');
+  t.equal(storage.bytes, 60);
+  t.equal(other.query.isRunning, true, 'the other query is left alone');
+  other.query.remove(failures.cancelled());
+});
+
+t.test('a failure drops the rows that were not handed out', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']));
+  const first = await stage.page(0);
+  observer.failed(failure);
+  const page = await stage.page(1);
+  t.strictSame(page.state, { name: 'Failed', failure });
+  t.strictSame(page.rows, { pieces: [], count: 0, bytes: 0 });
+  t.equal(page.next, null);
+  t.equal(stage.query.isRead, true);
+  t.equal(textOf(first.rows), '[1],[2],[3]', 'what was handed out stays');
+  t.equal(stage.settled, 1);
+});
+
+t.test('a failure answers the poll that waits at once', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const poll = stage.page(0);
+  observer.rows(batchOf(['[1]']));
+  observer.failed(failure);
+  const page = await poll;
+  t.equal(page.state.name, 'Failed');
+  t.equal(page.rows.count, 0);
+});
+
+t.test('a page that was answered before the failure is repeated as it was', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  const page = await stage.page(0);
+  observer.failed(failure);
+  t.equal(await stage.page(0), page);
+});
+
+t.test('a query can fail before it is handed to a session', async (t) => {
+  const stage = new Stage();
+  stage.query.failed(failures.noSuchSession('x'));
+  const page = await stage.page(0);
+  t.match(page.state, { name: 'Failed', failure: { code: 90001 } });
+  t.equal(page.next, null);
+  t.equal(page.stats.runningMs, 0);
+});
+
+t.test('a statement that fails as it is handed over is held no more', async (t) => {
+  const stage = new Stage();
+  let cancels = 0;
+  stage.query.start('x', (_request, observer) => {
+    observer.failed(failures.sessionQueueFull(8));
+    return { credit: () => {}, cancel: () => cancels++, askExamined: () => {} };
+  });
+  stage.query.cancel(failures.cancelled());
+  t.equal(cancels, 0);
+  t.match(stage.query.snapshot().state, { failure: { code: 90004 } });
+});
+
+t.test('a cancel stops the statement, fails the query and answers the poll that waits', async (t) => {
+  const stage = new Stage();
+  stage.start().rows(batchOf(['[1]']));
+  const poll = stage.page(0);
+  stage.query.cancel(failures.cancelled());
+  const page = await poll;
+  t.match(page.state, { name: 'Failed', failure: { code: 90002 } });
+  t.equal(page.rows.count, 0);
+  t.equal(stage.cancels, 1);
+  t.equal(stage.storage.bytes, 0);
+});
+
+t.test('a cancel of a query that has ended changes nothing', async (t) => {
+  for (const end of ['ended', 'failed', 'cancel'] as const) {
+    const stage = new Stage();
+    const observer = stage.start();
+    if (end === 'ended') observer.ended(outcome);
+    else if (end === 'failed') observer.failed(failure);
+    else stage.query.cancel(failures.expired(60));
+    const { state } = stage.query.snapshot();
+    const cancels = stage.cancels;
+    stage.query.cancel(failures.cancelled());
+    t.equal(stage.query.snapshot().state, state, end);
+    t.equal(stage.cancels, cancels, end);
+    t.equal(stage.settled, 1, end);
+  }
+});
+
+t.test('a query is ended once', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.ended(outcome);
+  t.throws(() => observer.failed(failure), { message: /ended twice/ });
+});
+
+t.test('a removed query stops its statement and answers the poll that waits with the reason', async (t) => {
+  const stage = new Stage();
+  stage.start().rows(batchOf(['[1]']));
+  const poll = stage.page(0);
+  stage.query.remove(failures.expired(60));
+  t.match((await poll).state, { failure: { code: 90003, message: /not polled for 60 s/ } });
+  t.equal(stage.cancels, 1);
+  t.equal(stage.storage.bytes, 0);
+  stage.query.remove(failures.expired(60));
+  t.equal(stage.cancels, 1, 'a second removal is none');
+  t.equal(stage.storage.bytes, 0);
+});
+
+t.test('a removed query that had succeeded gives back the room of its rows', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]']));
+  observer.ended(outcome);
+  await stage.page(0);
+  t.ok(stage.storage.bytes > 0);
+  stage.query.remove(failures.cancelled());
+  t.equal(stage.storage.bytes, 0);
+  t.equal(stage.query.snapshot().state.name, 'Succeeded');
+  t.equal(stage.cancels, 0);
+});
+
+t.test('a statement that runs past its time fails with 90005', async (t) => {
+  const stage = new Stage({ statementTimeoutMs: 20 });
+  stage.start();
+  const page = await stage.page(0);
+  t.match(page.state, {
+    failure: { code: 90005, message: 'the statement ran past 0.02 s (--statement_timeout_secs) and was cancelled' },
+  });
+  t.equal(stage.cancels, 1);
+});
+
+t.test('the time of a statement begins when it is sent, not when it waits for its session', async (t) => {
+  const stage = new Stage({ statementTimeoutMs: 20 });
+  const observer = stage.start(false);
+  const poll = stage.page(0);
+  await sleep(40);
+  t.equal(stage.query.isRunning, true);
+  t.equal(stage.query.snapshot().stats.runningMs, 0);
+  observer.started();
+  t.match((await poll).state, { failure: { code: 90005 } });
+});
+
+t.test('a statement that ended in time is not cancelled afterwards', async (t) => {
+  const stage = new Stage({ statementTimeoutMs: 10 });
+  stage.start().ended(outcome);
+  await sleep(25);
+  t.equal(stage.cancels, 0);
+  t.equal(stage.query.snapshot().state.name, 'Succeeded');
+});
+
+t.test('the running time moves while the statement runs and then stands', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const runningMs = (): number => stage.query.snapshot().stats.runningMs;
+  const first = runningMs();
+  await sleep(20);
+  const second = runningMs();
+  t.ok(second - first >= 18, `${second - first} ms more`);
+  observer.ended(outcome);
+  const last = runningMs();
+  t.ok(last >= second);
+  await sleep(20);
+  t.equal(runningMs(), last);
+});
+
+t.test('a page keeps the statistics of its moment', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  const page = await stage.page(0);
+  observer.rows(batchOf(['[4]']));
+  observer.ended(outcome);
+  t.equal(page.stats.result.rows, 3);
+  t.equal(stage.query.snapshot().stats.result.rows, 4);
+});
+
+t.test('the result progress counts rows and bytes received, read or not', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  observer.rows(batchOf(['[4]']));
+  t.strictSame(stage.query.snapshot().stats.result, { rows: 4, bytes: 14 });
+  await stage.page(0);
+  t.strictSame(stage.query.snapshot().stats.result, { rows: 4, bytes: 14 });
+  observer.ended(outcome);
+});
+
+t.test('the scan progress is what the database has examined, or what was received if that is more', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const rows = (): number => stage.query.snapshot().stats.scan.rows;
+  t.equal(rows(), 0);
+  observer.rows(batchOf(['[1]', '[2]']));
+  t.equal(rows(), 2);
+  observer.examined(50);
+  t.equal(rows(), 50);
+  observer.examined(40);
+  t.equal(rows(), 50, 'it never goes back');
+  observer.ended(outcome);
+  t.equal(rows(), 50);
+});
+
+t.test('the write progress is the affected rows of a statement that succeeded', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  t.equal(stage.query.snapshot().stats.write.rows, 0);
+  observer.ended({ affectedRows: '12', lastInsertId: '7', warnings: 0 });
+  t.equal(stage.query.snapshot().stats.write.rows, 12);
+});
+
+t.test('the database is asked for its count only while a poll waits for long', async (t) => {
+  const stage = new Stage({ waitMs: 300 });
+  stage.start();
+  await sleep(250);
+  t.equal(stage.asks, 0, 'nobody polls');
+  await stage.page(0);
+  t.equal(stage.asks, 1);
+  const quick = new Stage({ waitMs: 20 });
+  quick.start();
+  await quick.page(0);
+  t.equal(quick.asks, 0, 'a quick poll asks nothing');
+  stage.query.cancel(failures.cancelled());
+  quick.query.cancel(failures.cancelled());
+});
+
+t.test('the columns are none until they are known and then the same', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  t.strictSame(stage.query.snapshot().columns, []);
+  const columns = [{ name: 'a', type: { name: 'Int32' }, nullable: false }] as const;
+  observer.columns(columns);
+  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  t.equal((await stage.page(0)).columns, columns);
+  observer.failed(failure);
+  t.equal((await stage.page(1)).columns, columns, 'also when it fails');
+});
+
+t.test('a query leaves no listener behind, however often it is polled', async (t) => {
+  const stage = new Stage({ waitMs: 0 });
+  stage.start();
+  for (let poll = 0; poll < 50; poll++) await stage.page(0);
+  const waiting = new Stage({ waitMs: 1 });
+  waiting.start();
+  for (let poll = 0; poll < 20; poll++) await waiting.page(0);
+  for (const { query } of [stage, waiting]) {
+    t.equal(query.listenerCount('change'), 0);
+    query.cancel(failures.cancelled());
+  }
+});
