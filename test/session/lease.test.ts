@@ -81,11 +81,13 @@ t.test('late messages of an earlier statement do not reach the one that runs', a
   firstHandle.credit(1, 1);
   firstHandle.askExamined();
   firstHandle.cancel();
-  connection.end(2);
-  await second.hears('ended');
+  connection.endAndIdle(2);
+  await once(lease, 'idle');
+  lease.run({ ...request, sql: 'SELECT 3' }, false, new Recorder());
+  await connection.gotExecute('SELECT 3');
   t.strictSame(
     connection.received.map(({ type }) => type),
-    ['execute', 'execute'],
+    ['execute', 'execute', 'execute'],
     'the handle of a statement that has ended says nothing to the worker',
   );
 });
