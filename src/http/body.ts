@@ -40,13 +40,21 @@ function checkContentType(contentType: string | undefined): void {
 
 async function inflate(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   const gunzip = createGunzip();
+  let sentBytes = 0;
+  // What inflates to nothing could otherwise be sent without end.
+  const countSent = (chunk: Buffer): void => {
+    sentBytes += chunk.length;
+    if (sentBytes > bytesMax) gunzip.destroy(httpErrors.bodyTooLarge(bytesMax));
+  };
   try {
+    request.on('data', countSent);
     request.pipe(gunzip);
     return await collect(gunzip, request, bytesMax);
   } catch (error) {
     if (error instanceof HttpError || error instanceof RequestAbortedError) throw error;
     throw httpErrors.badRequest(`the body is not gzip: ${(error as Error).message}`);
   } finally {
+    request.off('data', countSent);
     request.unpipe(gunzip);
     gunzip.destroy();
   }

@@ -25,6 +25,19 @@ export function replyError(response: ServerResponse, error: HttpError): void {
   replyText(response, error.status, error.message, error.headers);
 }
 
+/** As `replyError`, but the caller ends the answer: the client has the whole of it, and the connection stays until then. */
+export function replyErrorUnended(response: ServerResponse, error: HttpError): void {
+  const body = Buffer.from(error.message);
+  response.writeHead(error.status, {
+    'Content-Type': 'text/plain; charset=utf-8',
+    'Content-Length': body.length,
+    'Cache-Control': 'no-store',
+    Connection: 'close',
+    ...error.headers,
+  });
+  response.write(body);
+}
+
 /** 200 with an empty body, which is all that `final_uri` answers. */
 export function replyEmpty(response: ServerResponse): void {
   response.writeHead(200, { 'Content-Length': 0, 'Cache-Control': 'no-store' });

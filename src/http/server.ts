@@ -5,7 +5,7 @@ import type { Observe } from '../events.ts';
 import { RequestAbortedError } from './body.ts';
 import type { Handlers } from './handlers.ts';
 import { HttpError, httpErrors } from './http-error.ts';
-import { replyError } from './reply.ts';
+import { replyError, replyErrorUnended } from './reply.ts';
 import { match } from './router.ts';
 
 export interface ServerOptions {
@@ -105,15 +105,21 @@ export class HttpServer implements AsyncDisposable {
       response.destroy();
       return;
     }
-    // A body that nobody will read would be taken for the next request, and a client that still sends it may be reset
-    // before it sees the answer. So the rest is dropped for a while, and then the connection.
-    if (!request.complete) {
-      response.setHeader('Connection', 'close');
-      const timer = setTimeout(() => request.destroy(), lingerMs);
-      request.once('close', () => clearTimeout(timer));
-      request.resume();
+    if (request.complete || !hasBody(request)) {
+      replyError(response, error);
+      return;
     }
-    replyError(response, error);
+    // A body that nobody will read would be taken for the next request, so this is the connection's last answer. Node
+    // closes the connection with the end of that, and a client that still sends would be reset before it has read it:
+    // so the rest is dropped for a while, and the answer ended after that.
+    replyErrorUnended(response, error);
+    const end = (): void => {
+      clearTimeout(timer);
+      response.end();
+    };
+    const timer = setTimeout(end, lingerMs);
+    request.once('close', end);
+    request.resume();
   }
 
   /** Takes no more connections, and ends those that are open. */
@@ -122,6 +128,10 @@ export class HttpServer implements AsyncDisposable {
     this.#server.closeAllConnections();
     await closed;
   }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
 function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
