@@ -71,7 +71,25 @@ t.test('a page number is a plain count, and what is none has no page', async (t)
     t.same(page(`${number}`), found({ name: 'page', id: ID, page: number }));
   }
   const numbers = [
-    ...['-1', '-0', '+1', '00', '01', '1.0', '1e3', '0x10', '1_000', 'NaN', 'one', '٣', '１', '1,0', '1;', '1%20', '%2d1'],
+    ...[
+      '-1',
+      '-0',
+      '+1',
+      '00',
+      '01',
+      '1.0',
+      '1e3',
+      '0x10',
+      '1_000',
+      'NaN',
+      'one',
+      '٣',
+      '１',
+      '1,0',
+      '1;',
+      '1%20',
+      '%2d1',
+    ],
     ...['1000000000000000', '9007199254740993', '18446744073709551616', '9'.repeat(400)],
   ];
   for (const number of numbers) t.same(page(number), notFound, number.slice(0, 30));
@@ -89,7 +107,16 @@ t.test('bad percent codes and control characters are malformed, wherever they st
     ...['/%', '/%1', '/%zz', '/v1/query/%', '/v1/query/%g0', '/health%', '/%u0041'],
     // Not UTF-8: a lone continuation byte, a cut sequence, an overlong slash, a surrogate.
     ...['/%80', '/%c3', '/%c0%af', '/%ed%a0%80', '/v1/query/%ff/page/0'],
-    ...['/%00', '/v1/query/%00', `/v1/query/${ID}%00/page/0`, '/%0a', '/%0d%0aSet-Cookie:x', '/%1f', '/%7f', '/health\t'],
+    ...[
+      '/%00',
+      '/v1/query/%00',
+      `/v1/query/${ID}%00/page/0`,
+      '/%0a',
+      '/%0d%0aSet-Cookie:x',
+      '/%1f',
+      '/%7f',
+      '/health\t',
+    ],
   ];
   for (const path of paths) t.match(match('GET', path), { type: 'malformed', reason: /percent/ }, path);
 });

@@ -1,0 +1,226 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import t, { type Test } from 'tap';
+import { RequestAbortedError, readJsonText } from '#src/http/body.js';
+import { HttpError } from '#src/http/http-error.js';
+import { connectTo, requestText } from '../support/raw-http.ts';
+
+const BYTES_MAX = 100_000;
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+const GZIP = { ...JSON_TYPE, 'Content-Encoding': 'gzip' };
+const CHUNKED = { 'Transfer-Encoding': 'chunked' };
+
+type Outcome = { readonly text: string } | { readonly error: unknown };
+
+t.test('a body comes back as its text', async (t) => {
+  for (const body of ['{}', '', '{"sql":"SELECT \'ä😀\'"}', 'x'.repeat(BYTES_MAX), '\ufeff{}', 'a\0b']) {
+    const name = `${body.slice(0, 20)} (${body.length})`;
+    t.same(await read(t, post(JSON_TYPE, body)), { text: body }, name);
+    t.same(await read(t, post({ ...JSON_TYPE, ...CHUNKED }, chunks(body))), { text: body }, `${name}, chunked`);
+    t.same(await read(t, post(GZIP, gzipSync(body))), { text: body }, `${name}, compressed`);
+  }
+});
+
+t.test('a body that comes byte by byte, with characters cut in two, is whole', async (t) => {
+  const text = '{"sql":"äöü😀長江"}';
+  const bytes = [...Buffer.from(text)].map((byte) => Uint8Array.of(byte));
+  const { text: read_ } = (await readInPieces(t, bytes)) as { text: string };
+  t.equal(read_, text);
+});
+
+t.test('the content type is JSON in UTF-8, spelled in any way that means it', async (t) => {
+  const types = [
+    'application/json',
+    'Application/JSON',
+    'application/json;charset=utf-8',
+    'application/json; charset=UTF-8',
+    'application/json ; charset="utf-8"',
+    'application/json; charset=utf8',
+    'application/json; version=1; charset=utf-8',
+    'application/json;',
+    ' application/json ',
+  ];
+  for (const type of types) t.same(await read(t, post({ 'Content-Type': type }, '{}')), { text: '{}' }, type);
+});
+
+t.test('another content type is refused', async (t) => {
+  const types = [
+    undefined,
+    '',
+    'text/plain',
+    'text/json',
+    'application/jsonx',
+    'application/x-json',
+    'application/vnd.api+json',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=application/json',
+    '*/*',
+    'json',
+    'text/plain; application/json',
+    'application/json, text/plain',
+  ];
+  for (const type of types) {
+    await refuses(t, post({ 'Content-Type': type }, '{}'), 415, /content type must be application\/json/, `${type}`);
+  }
+  for (const charset of ['latin1', 'utf-16', 'iso-8859-1', 'utf-8x', '']) {
+    const type = `application/json; charset=${charset}`;
+    await refuses(t, post({ 'Content-Type': type }, '{}'), 415, /character set must be UTF-8/, type);
+  }
+});
+
+t.test('another content encoding is refused', async (t) => {
+  for (const encoding of ['br', 'deflate', 'gzip, gzip', 'gzip, identity', 'utf-8', `x${'y'.repeat(1000)}`]) {
+    const headers = { ...JSON_TYPE, 'Content-Encoding': encoding };
+    const error = await refuses(t, post(headers, '{}'), 415, /content encoding ".*gzip is/, encoding.slice(0, 40));
+    t.ok(error.message.length < 200, 'and is not repeated at length');
+  }
+  for (const encoding of ['identity', 'IDENTITY', ' identity ']) {
+    t.same(await read(t, post({ ...JSON_TYPE, 'Content-Encoding': encoding }, '{}')), { text: '{}' }, encoding);
+  }
+  t.same(await read(t, post({ ...JSON_TYPE, 'Content-Encoding': 'GZip' }, gzipSync('{}'))), { text: '{}' });
+});
+
+t.test('a body past the limit is refused, whether its length was told or not', async (t) => {
+  const reason = new RegExp(`larger than ${BYTES_MAX} bytes \\(--body_bytes_max\\)`);
+  const long = 'x'.repeat(BYTES_MAX + 1);
+  await refuses(t, post(JSON_TYPE, long), 413, reason, 'declared');
+  await refuses(t, post({ ...JSON_TYPE, 'Content-Length': '99999999999' }, 'x'), 413, reason, 'declared, none sent');
+  await refuses(t, post({ ...JSON_TYPE, ...CHUNKED }, chunks(long)), 413, reason, 'chunked');
+  await refuses(t, post(GZIP, gzipSync(long)), 413, reason, 'compressed');
+  await refuses(t, post({ ...GZIP, ...CHUNKED }, chunks(gzipSync(long))), 413, reason, 'compressed and chunked');
+});
+
+t.test('a gzip bomb is refused before it is inflated', async (t) => {
+  const bomb = gzipSync(Buffer.alloc(512 * 1024 * 1024));
+  t.comment(`512 MiB in ${bomb.length} bytes`);
+  const before = process.memoryUsage().rss;
+  // The bomb is longer than what this reader takes as sent, so that one gets more room for what is sent.
+  await refuses(t, post(GZIP, bomb), 413, /larger than/, 'the bomb', bomb.length + 1);
+  t.ok(process.memoryUsage().rss - before < 64 * 1024 * 1024, 'no memory was taken for it');
+});
+
+t.test('compressed bytes count as they are sent, even if they inflate to nothing', async (t) => {
+  const nothing = gzipSync('');
+  const many = Buffer.concat(Array.from({ length: Math.ceil(BYTES_MAX / nothing.length) + 1 }, () => nothing));
+  await refuses(t, post({ ...GZIP, ...CHUNKED }, chunks(many)), 413, /larger than/, 'empty members');
+});
+
+t.test('what is not gzip, or not the whole of it, is refused', async (t) => {
+  const whole = gzipSync('{"sql":"SELECT 1"}');
+  const damaged = Buffer.from(whole);
+  damaged[damaged.length - 6] = (damaged[damaged.length - 6] as number) ^ 0xff;
+  const bodies: [string, Buffer | string][] = [
+    ['plain text', '{"sql":"SELECT 1"}'],
+    ['half of it', whole.subarray(0, whole.length / 2)],
+    ['without its last byte', whole.subarray(0, -1)],
+    ['its first byte', whole.subarray(0, 1)],
+    ['a wrong checksum', damaged],
+  ];
+  for (const [name, body] of bodies) await refuses(t, post(GZIP, body), 400, /the body is not gzip/, name);
+});
+
+t.test('what is not UTF-8 is refused', async (t) => {
+  const bodies = ['ff', 'c328', 'e28228', 'c0af', 'eda080', 'f4908080', '7b22c3', 'fffe7b00'];
+  for (const hex of bodies) {
+    const body = Buffer.from(hex, 'hex');
+    await refuses(t, post(JSON_TYPE, body), 400, /not UTF-8/, hex);
+    await refuses(t, post(GZIP, gzipSync(body)), 400, /not UTF-8/, `${hex}, compressed`);
+  }
+});
+
+t.test('a client that goes before its body is whole is told apart from a bad body', async (t) => {
+  const bodies: [string, Record<string, string>, Uint8Array][] = [
+    ['declared', { ...JSON_TYPE, 'Content-Length': '100' }, Buffer.from('{"sql"')],
+    ['chunked', { ...JSON_TYPE, ...CHUNKED }, Buffer.from('5\r\n{"sql')],
+    ['compressed', { ...GZIP, 'Content-Length': '1000' }, gzipSync('x'.repeat(1000)).subarray(0, 12)],
+    ['nothing sent', { ...JSON_TYPE, 'Content-Length': '100' }, Buffer.alloc(0)],
+  ];
+  for (const [name, headers, body] of bodies) {
+    for (const how of ['reset', 'destroy'] as const) {
+      const outcome = await read(t, post(headers, body), { cut: how });
+      t.type('error' in outcome ? outcome.error : undefined, RequestAbortedError, `${name}, ${how}`);
+    }
+  }
+});
+
+function post(headers: Record<string, string | undefined>, body: string | Uint8Array): Buffer {
+  return requestText('POST / HTTP/1.1', headers, body);
+}
+
+/** The body in chunks of a thousand bytes. */
+function chunks(body: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(body as Uint8Array);
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < bytes.length; at += 1000) {
+    const piece = bytes.subarray(at, at + 1000);
+    pieces.push(Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n'));
+  }
+  return Buffer.concat([...pieces, Buffer.from('0\r\n\r\n')]);
+}
+
+/** What readJsonText makes of a request. The client goes once the request has reached the server, if told to. */
+async function read(
+  t: Test,
+  request: Uint8Array,
+  options: { cut?: 'reset' | 'destroy'; bytesMax?: number } = {},
+): Promise<Outcome> {
+  const { url, arrived, outcome } = await listen(t, options.bytesMax);
+  const socket = connectTo(url);
+  socket.on('error', () => {});
+  socket.write(request);
+  await arrived;
+  if (options.cut === 'reset') socket.resetAndDestroy();
+  else if (options.cut === 'destroy') socket.destroy();
+  const result = await outcome;
+  socket.destroy();
+  return result;
+}
+
+async function readInPieces(t: Test, pieces: readonly Uint8Array[]): Promise<Outcome> {
+  const { url, arrived, outcome } = await listen(t);
+  const socket = connectTo(url);
+  socket.setNoDelay();
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  socket.write(requestText('POST / HTTP/1.1', { ...JSON_TYPE, 'Content-Length': `${length}` }));
+  await arrived;
+  for (const piece of pieces) await new Promise((resolve) => socket.write(piece, resolve));
+  const result = await outcome;
+  socket.destroy();
+  return result;
+}
+
+async function listen(t: Test, bytesMax = BYTES_MAX) {
+  const server = createServer();
+  const arrived = once(server, 'request') as Promise<[IncomingMessage]>;
+  const outcome: Promise<Outcome> = arrived.then(([request]) =>
+    readJsonText(request, bytesMax).then(
+      (text) => ({ text }),
+      (error: unknown) => ({ error }),
+    ),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, arrived, outcome };
+}
+
+async function refuses(
+  t: Test,
+  request: Uint8Array,
+  status: number,
+  reason: RegExp,
+  name: string,
+  bytesMax?: number,
+): Promise<HttpError> {
+  const outcome = await read(t, request, bytesMax === undefined ? {} : { bytesMax });
+  const error = 'error' in outcome ? (outcome.error as HttpError) : new HttpError(200, 'it was taken');
+  t.type(error, HttpError, name);
+  t.equal(error.status, status, `${name}: ${error.message}`);
+  t.match(error.message, reason, name);
+  return error;
+}

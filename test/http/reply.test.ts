@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import { createServer, request, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t, { type Test } from 'tap';
+import { HttpError, httpErrors } from '#src/http/http-error.js';
+import { replyEmpty, replyError, replyJson, replyText } from '#src/http/reply.js';
+
+t.test('text is plain UTF-8 whose length is in bytes', async (t) => {
+  const answer = await answered(t, (response) => replyText(response, 200, 'größe 😀'));
+  t.equal(answer.status, 200);
+  t.equal(answer.body.toString(), 'größe 😀');
+  t.match(answer.headers, { 'content-type': 'text/plain; charset=utf-8', 'content-length': '12' });
+  t.equal(answer.headers['cache-control'], 'no-store');
+});
+
+t.test('an error is its status, its reason as one line and its headers', async (t) => {
+  const cases: [HttpError, number, object][] = [
+    [httpErrors.badRequest('bad'), 400, {}],
+    [httpErrors.unauthorized('who?'), 401, { 'www-authenticate': 'Basic realm="sluice"' }],
+    [httpErrors.notFound('gone'), 404, {}],
+    [httpErrors.methodNotAllowed('PUT', ['GET', 'HEAD']), 405, { allow: 'GET, HEAD' }],
+    [httpErrors.bodyTooLarge(5), 413, {}],
+    [httpErrors.unsupportedMediaType('type'), 415, {}],
+    [httpErrors.tooManyRequests('slow down'), 429, { 'retry-after': '1' }],
+    [httpErrors.defect('abc'), 500, {}],
+    [httpErrors.unavailable('later'), 503, { 'retry-after': '1' }],
+  ];
+  for (const [error, status, headers] of cases) {
+    const answer = await answered(t, (response) => replyError(response, error));
+    t.equal(answer.status, status);
+    t.equal(answer.body.toString(), error.message);
+    t.match(answer.headers, { ...headers, 'content-type': 'text/plain; charset=utf-8' });
+  }
+});
+
+t.test('a reason of several lines becomes one', async (t) => {
+  const error = new HttpError(400, 'first\r\n\tsecond\n\nthird');
+  t.equal(error.message, 'first second third');
+});
+
+t.test('an empty answer has no body and says so', async (t) => {
+  const answer = await answered(t, (response) => replyEmpty(response));
+  t.equal(answer.status, 200);
+  t.equal(answer.body.length, 0);
+  t.equal(answer.headers['content-length'], '0');
+});
+
+t.test('JSON is the parts one after the other, be they few or many, small or large', async (t) => {
+  const large = Buffer.alloc(3 * 1024 * 1024, 'x');
+  const bodies: (string | Uint8Array)[][] = [
+    ['{', '}'],
+    ['["ä', '', Buffer.from('😀'), '"]'],
+    ['[', large, ',', large.subarray(0, 1), new Uint8Array(0), ']'],
+    Array.from({ length: 5000 }, (_, index) => `${index},`),
+    ['x'.repeat(64 * 1024)],
+    ['x'.repeat(64 * 1024 + 1)],
+    [''],
+  ];
+  for (const parts of bodies) {
+    const expected = Buffer.concat(parts.map((part) => Buffer.from(part as string)));
+    const answer = await answered(t, (response) => replyJson(response, parts));
+    t.equal(answer.status, 200);
+    t.equal(answer.headers['content-type'], 'application/json');
+    t.equal(answer.headers['content-length'], `${expected.length}`);
+    t.equal(answer.headers['cache-control'], 'no-store');
+    t.ok(answer.body.equals(expected), `${parts.length} parts, ${expected.length} bytes`);
+  }
+});
+
+t.test('the answer to HEAD has the length of the body and no body', async (t) => {
+  const answer = await answered(t, (response) => replyText(response, 200, 'ok'), 'HEAD');
+  t.equal(answer.headers['content-length'], '2');
+  t.equal(answer.body.length, 0);
+});
+
+t.test('an answer to a client that has gone does no harm', async (t) => {
+  for (const reply of [
+    (response: ServerResponse) => replyJson(response, ['x'.repeat(1_000_000)]),
+    (response: ServerResponse) => replyText(response, 200, 'ok'),
+    (response: ServerResponse) => replyEmpty(response),
+  ]) {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const outgoing = request({ port: (server.address() as AddressInfo).port });
+    outgoing.on('error', () => {});
+    outgoing.end();
+    const [, response] = (await once(server, 'request')) as [unknown, ServerResponse];
+    outgoing.destroy();
+    await once(response, 'close');
+    t.doesNotThrow(() => reply(response));
+    server.close();
+  }
+});
+
+async function answered(t: Test, reply: (response: ServerResponse) => void, method = 'GET') {
+  const server = createServer((_request, response) => reply(response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const outgoing = request({ port: (server.address() as AddressInfo).port, method, agent: false });
+  outgoing.end();
+  const [incoming] = await once(outgoing, 'response');
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming) chunks.push(chunk as Buffer);
+  return { status: incoming.statusCode as number, headers: incoming.headers, body: Buffer.concat(chunks) };
+}

@@ -1,0 +1,360 @@
+import { EventEmitter, once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import type { ServiceEvent } from '#src/events.js';
+import { RequestAbortedError, readJsonText } from '#src/http/body.js';
+import type { Handlers } from '#src/http/handlers.js';
+import { httpErrors } from '#src/http/http-error.js';
+import { replyText } from '#src/http/reply.js';
+import type { Route } from '#src/http/router.js';
+import { HttpServer, type ServerOptions } from '#src/http/server.js';
+import { connectTo, exchange, requestText } from '../support/raw-http.ts';
+
+const MIB = 1024 * 1024;
+
+const CHUNKED_JSON = { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' };
+
+const OPTIONS: ServerOptions = {
+  host: '127.0.0.1',
+  port: 0,
+  connectionsMax: 100,
+  headerBytesMax: 16 * 1024,
+  requestTimeoutMs: 30_000,
+  idleTimeoutMs: 60_000,
+};
+
+type Handle = (route: Route, request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+
+t.test('a route is handled, and what is none is refused with its reason', async (t) => {
+  const { url } = await start(t, (route, _request, response) => replyText(response, 200, JSON.stringify(route)));
+  const cases: [string, number, string | RegExp][] = [
+    ['GET /health HTTP/1.1', 200, '{"name":"health"}'],
+    ['GET /v1/query/a/page/7 HTTP/1.1', 200, '{"name":"page","id":"a","page":7}'],
+    ['GET /nothing HTTP/1.1', 404, 'there is nothing at this path'],
+    ['GET /% HTTP/1.1', 400, /percent/],
+    ['OPTIONS * HTTP/1.1', 400, /not a path/],
+    ['PUT /health HTTP/1.1', 405, 'PUT is not allowed here; allowed: GET, HEAD'],
+    ['GET /v1/query HTTP/1.1', 405, /POST/],
+  ];
+  for (const [line, status, body] of cases) {
+    const { replies } = await exchange(url, requestText(line));
+    t.equal(replies.length, 1, line);
+    t.equal(replies[0]?.status, status, line);
+    t.match(replies[0]?.body, body, line);
+    if (status !== 200) t.equal(replies[0]?.headers.get('content-type'), 'text/plain; charset=utf-8');
+    if (status === 405) t.ok(replies[0]?.headers.get('allow'), 'Allow is given');
+  }
+});
+
+t.test('a refusal leaves the connection open, unless a body is still on its way', async (t) => {
+  const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
+  const keep = { Connection: 'keep-alive' };
+  const lines = ['GET /nothing HTTP/1.1', 'PUT /health HTTP/1.1', 'GET /% HTTP/1.1', 'GET /health HTTP/1.1'];
+  const requests = lines.map((line) => requestText(line, keep));
+  const { replies } = await exchange(url, Buffer.concat(requests), { replies: lines.length });
+  t.same(
+    replies.map(({ status }) => status),
+    [404, 405, 400, 200],
+  );
+  const unread = await exchange(url, requestText('POST /nothing HTTP/1.1', { ...keep, 'Content-Length': '9' }, 'GET'));
+  t.match(unread.replies, [{ status: 404 }]);
+  t.equal(unread.replies[0]?.headers.get('connection'), 'close');
+});
+
+t.test('a defect is answered with an id under which the log has it, and with nothing of its inside', async (t) => {
+  const throwers: Handle[] = [
+    () => {
+      throw new TypeError('the secret reason');
+    },
+    () => Promise.reject(new Error('the secret reason')),
+    async (_route, _request, response) => {
+      await new Promise((resolve) => setImmediate(resolve));
+      response.setHeader('X-Half', 'done');
+      throw new RangeError('the secret reason');
+    },
+  ];
+  for (const thrower of throwers) {
+    const { url, events } = await start(t, thrower);
+    const { replies } = await exchange(url, requestText(`GET /v1/query/${'i'.repeat(5000)}?token=1 HTTP/1.1`));
+    t.equal(replies[0]?.status, 500);
+    const id = /^a defect of the server, logged as ([0-9a-f]{12})$/.exec(replies[0]?.body ?? '')?.[1];
+    t.ok(id, 'the body names an id');
+    t.equal(events.length, 1);
+    const event = events[0] as ServiceEvent & { type: 'request_failed' };
+    t.match(event, { type: 'request_failed', defect: id, method: 'GET', error: { message: 'the secret reason' } });
+    t.match(event.error.stack, /server\.test/, 'the log has the stack');
+    t.ok(event.path.length <= 200, 'a long path is cut for the log');
+    t.notMatch(replies[0]?.body, /secret|Error|at /);
+  }
+});
+
+t.test('a defect after the head has been sent cuts the answer off, so that it cannot be taken for whole', async (t) => {
+  const { url, events } = await start(t, (_route, _request, response) => {
+    response.writeHead(200, { 'Content-Length': 100 });
+    response.write('half');
+    throw new Error('late');
+  });
+  const { replies } = await exchange(url, requestText('GET /health HTTP/1.1'));
+  t.same(replies, [], 'no whole answer');
+  t.equal(events.length, 1, 'it is logged');
+});
+
+t.test('a request whose client has gone is answered to nobody and logged as no defect', async (t) => {
+  const signals = new EventEmitter<{ seen: []; over: [unknown] }>();
+  const { url, events } = await start(t, async (_route, request) => {
+    signals.emit('seen');
+    await readJsonText(request, MIB).catch((error: unknown) => {
+      signals.emit('over', error);
+      throw error;
+    });
+  });
+  const seen = once(signals, 'seen');
+  const over = once(signals, 'over');
+  const head = { 'Content-Type': 'application/json', 'Content-Length': '100' };
+  const socket = connectTo(url);
+  socket.write(requestText('POST /v1/query HTTP/1.1', head, '{'));
+  await seen;
+  socket.destroy();
+  t.type((await over)[0], RequestAbortedError);
+  const { replies } = await exchange(url, requestText('GET /% HTTP/1.1'));
+  t.equal(replies[0]?.status, 400, 'the server goes on');
+  t.same(events, []);
+});
+
+t.test('what is not HTTP gets 400 and the end of its connection', async (t) => {
+  const { url, seen } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
+  const body = { 'Content-Type': 'application/json' };
+  const requests: [string, string | Buffer][] = [
+    ['no request line', 'hello\r\n\r\n'],
+    ['TLS', Buffer.from('16030100a5010000a10303', 'hex')],
+    ['half a version', 'GET /health HTTP\r\n\r\n'],
+    ['a wrong version', 'GET /health HTTP/9.9\r\nHost: x\r\n\r\n'],
+    ['an unknown method', 'FROB /health HTTP/1.1\r\nHost: x\r\n\r\n'],
+    ['a method in lower case', 'get /health HTTP/1.1\r\nHost: x\r\n\r\n'],
+    ['a NUL in a header', 'GET /health HTTP/1.1\r\nHost: x\r\nX-A: a\0b\r\n\r\n'],
+    ['a NUL in the target', 'GET /hea\0lth HTTP/1.1\r\nHost: x\r\n\r\n'],
+    ['a header without colon', 'GET /health HTTP/1.1\r\nHost: x\r\nnocolon\r\n\r\n'],
+    ['a blank in the name of a header', 'GET /health HTTP/1.1\r\nHost: x\r\nX A: b\r\n\r\n'],
+    ['no host', 'GET /health HTTP/1.1\r\n\r\n'],
+    ['a length that is no number', requestText('POST /health HTTP/1.1', { ...body, 'Content-Length': 'ten' }, '{}')],
+    ['a negative length', requestText('POST /health HTTP/1.1', { ...body, 'Content-Length': '-1' }, '{}')],
+    ['two lengths', 'POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}'],
+    [
+      'a length and chunks',
+      'POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    [
+      'an unknown transfer encoding',
+      'POST /v1/query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, x\r\n\r\n0\r\n\r\n',
+    ],
+  ];
+  for (const [name, bytes] of requests) {
+    const before = seen.length;
+    const { replies } = await exchange(url, bytes);
+    t.equal(replies.length, 1, name);
+    t.match(replies[0], { status: 400, body: /^(the request is not HTTP)?$/ }, name);
+    t.equal(replies[0]?.headers.get('connection'), 'close', name);
+    t.equal(seen.length, before, `${name}: no handler has seen it`);
+  }
+});
+
+t.test('a request line or headers past the limit get 431', async (t) => {
+  const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
+  const many = Array.from({ length: 3000 }, (_, index) => `X-Header-${index}: v\r\n`).join('');
+  const requests: [string, string][] = [
+    ['64 KiB of path', `GET /${'a'.repeat(65_536)} HTTP/1.1\r\nHost: x\r\n\r\n`],
+    ['64 KiB of one header', `GET /health HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(65_536)}\r\n\r\n`],
+    ['3,000 headers', `GET /health HTTP/1.1\r\nHost: x\r\n${many}\r\n`],
+  ];
+  for (const [name, bytes] of requests) {
+    const { replies } = await exchange(url, bytes);
+    t.match(replies, [{ status: 431, body: /--header_bytes_max/ }], name);
+  }
+  const { replies } = await exchange(url, requestText(`GET /health?${'a'.repeat(15_000)} HTTP/1.1`));
+  t.equal(replies[0]?.status, 200, 'what is below the limit is taken');
+});
+
+t.test('a request that does not arrive in time gets 408', async (t) => {
+  const { url } = await start(
+    t,
+    async (_route, request, response) => replyText(response, 200, await readJsonText(request, MIB)),
+    { requestTimeoutMs: 300 },
+  );
+  const requests: [string, string | Buffer][] = [
+    ['half a request line', 'GET /hea'],
+    ['half the headers', 'GET /health HTTP/1.1\r\nHost: x\r\nX-A: '],
+    [
+      'half the body',
+      requestText('POST /v1/query HTTP/1.1', { 'Content-Type': 'application/json', 'Content-Length': '10' }, '{"s'),
+    ],
+    ['no end of the chunks', requestText('POST /v1/query HTTP/1.1', CHUNKED_JSON, '3\r\n{"s\r\n')],
+  ];
+  const exchanges = requests.map(async ([name, bytes]) => {
+    const { replies } = await exchange(url, bytes);
+    t.match(replies, [{ status: 408, body: /--request_timeout_secs/ }], name);
+  });
+  await Promise.all(exchanges);
+});
+
+t.test('a client that drips its request is not let drip for ever', async (t) => {
+  const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
+    requestTimeoutMs: 500,
+  });
+  let timer: NodeJS.Timeout | undefined;
+  const { replies } = await exchange(url, (socket) => {
+    socket.write('GET /health HTTP/1.1\r\nHost: x\r\n');
+    timer = setInterval(() => socket.write('X-A: b\r\n'), 50);
+  });
+  clearInterval(timer);
+  t.equal(replies[0]?.status, 408);
+});
+
+t.test('a connection on which nothing happens is closed', async (t) => {
+  const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
+    idleTimeoutMs: 200,
+  });
+  const idle = await exchange(url, requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' }));
+  t.equal(idle.replies[0]?.status, 200);
+  const silent = await exchange(url, '');
+  t.same(silent.replies, []);
+});
+
+t.test('a client that still sends a refused body gets to read the refusal', async (t) => {
+  const { url } = await start(t, async (_route, request, response) => {
+    if (request.method === 'GET') throw httpErrors.notFound('nothing');
+    replyText(response, 200, await readJsonText(request, MIB));
+  });
+  const length = 24 * MIB;
+  const piece = Buffer.alloc(256 * 1024, ' ');
+  const bodies: [string, Record<string, string>, (bytes: Buffer) => Buffer, number][] = [
+    ['declared', { 'Content-Type': 'application/json', 'Content-Length': `${length}` }, (bytes) => bytes, 413],
+    ['chunked', CHUNKED_JSON, (bytes) => Buffer.concat([Buffer.from('40000\r\n'), bytes, Buffer.from('\r\n')]), 413],
+    ['of a wrong type', { 'Content-Type': 'text/xml', 'Content-Length': `${length}` }, (bytes) => bytes, 415],
+  ];
+  for (const [name, headers, frame, status] of bodies) {
+    const { replies } = await exchange(url, async (socket) => {
+      socket.write(requestText('POST /v1/query HTTP/1.1', headers));
+      // As simple clients do, it sends all there is before it reads what was answered.
+      socket.pause();
+      for (let sent = 0; sent < length && !socket.destroyed; sent += piece.length) await written(socket, frame(piece));
+      socket.resume();
+    });
+    t.equal(replies[0]?.status, status, name);
+    t.equal(replies.length, 1, `${name}: the rest is not taken for another request`);
+  }
+});
+
+t.test('a refused client that never stops sending is cut off', async (t) => {
+  const { url } = await start(t, (_route, request) => readJsonText(request, MIB).then(() => {}));
+  const begin = performance.now();
+  const { replies } = await exchange(url, (socket) => {
+    socket.write(requestText('POST /v1/query HTTP/1.1', CHUNKED_JSON));
+    const piece = Buffer.concat([Buffer.from('40000\r\n'), Buffer.alloc(256 * 1024, ' '), Buffer.from('\r\n')]);
+    const more = (): void => {
+      if (!socket.destroyed) socket.write(piece, () => setTimeout(more, 5));
+    };
+    socket.on('error', () => {});
+    more();
+  });
+  t.equal(replies[0]?.status, 413);
+  t.ok(performance.now() - begin < 10_000);
+});
+
+t.test('pipelined requests are answered in order', async (t) => {
+  const { url } = await start(t, async (route, _request, response) => {
+    // The first is the slowest.
+    if (route.name === 'page') await new Promise((resolve) => setTimeout(resolve, 100 - 10 * route.page));
+    replyText(response, 200, JSON.stringify(route));
+  });
+  const lines = Array.from({ length: 10 }, (_, page) => `GET /v1/query/a/page/${page} HTTP/1.1`);
+  const requests = lines.map((line) => requestText(line, { Connection: 'keep-alive' }));
+  const { replies } = await exchange(url, Buffer.concat(requests), { replies: 10 });
+  t.same(
+    replies.map(({ body }) => JSON.parse(body).page),
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+  );
+});
+
+t.test('a good request and garbage behind it: the good one is answered', async (t) => {
+  const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
+  const good = requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' });
+  const { replies } = await exchange(url, Buffer.concat([good, Buffer.from('garbage\r\n\r\n')]));
+  t.match(replies, [{ status: 200 }, { status: 400 }]);
+});
+
+t.test('HTTP/1.0, Expect: 100-continue and HEAD are answered as they should be', async (t) => {
+  const { url } = await start(t, async (route, request, response) => {
+    replyText(response, 200, route.name === 'query' ? await readJsonText(request, MIB) : 'ok');
+  });
+  const old = await exchange(url, 'GET /health HTTP/1.0\r\n\r\n');
+  t.match(old.replies, [{ status: 200, body: 'ok' }]);
+
+  const json = { 'Content-Type': 'application/json', Expect: '100-continue' };
+  const patient = await exchange(url, (socket) => {
+    socket.write(requestText('POST /v1/query HTTP/1.1', { ...json, 'Content-Length': '2' }));
+    socket.once('data', () => socket.write('{}'));
+  });
+  t.match(patient.replies, [{ status: 100 }, { status: 200, body: '{}' }]);
+
+  const strange = await exchange(url, requestText('POST /v1/query HTTP/1.1', { ...json, Expect: 'a-miracle' }, '{}'));
+  t.equal(strange.replies[0]?.status, 417);
+
+  const head = await exchange(url, requestText('HEAD /health HTTP/1.1'));
+  t.match(head.text, /^HTTP\/1\.1 200 .*\r\n\r\n$/s, 'a head without a body');
+});
+
+t.test('two servers cannot listen on one port, and the second says so', async (t) => {
+  const { url } = await start(t, () => {});
+  const port = Number(new URL(url).port);
+  const second = new HttpServer({ ...OPTIONS, port }, {} as Handlers, () => {});
+  await t.rejects(second.listen(), { code: 'EADDRINUSE' });
+});
+
+t.test('the address is a URL, for IPv6 too', async (t) => {
+  const server = new HttpServer({ ...OPTIONS, host: '::1' }, {} as Handlers, () => {});
+  const url = await server.listen();
+  t.match(url, /^http:\/\/\[::1\]:\d+$/);
+  await server[Symbol.asyncDispose]();
+});
+
+t.test('the end of the server ends open connections', async (t) => {
+  const { url, server } = await start(t, () => {});
+  const waiting = exchange(url, requestText('GET /health HTTP/1.1'));
+  await new Promise<void>((resolve) => {
+    const socket = connectTo(url);
+    socket.on('connect', resolve);
+    socket.on('error', () => {});
+  });
+  await server[Symbol.asyncDispose]();
+  t.same((await waiting).replies, []);
+});
+
+async function start(t: Test, handle: Handle, options: Partial<ServerOptions> = {}) {
+  const events: ServiceEvent[] = [];
+  const seen: Route[] = [];
+  const handlers = {
+    handle: async (route: Route, request: IncomingMessage, response: ServerResponse) => {
+      seen.push(route);
+      await handle(route, request, response);
+    },
+  };
+  const observe = (event: ServiceEvent): void => {
+    events.push(event);
+  };
+  const server = new HttpServer({ ...OPTIONS, ...options }, handlers as unknown as Handlers, observe);
+  const url = await server.listen();
+  t.teardown(() => server[Symbol.asyncDispose]());
+  return { url, server, events, seen };
+}
+
+function written(socket: Socket, bytes: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      socket.off('close', done);
+      resolve();
+    };
+    socket.once('close', done);
+    socket.write(bytes, done);
+  });
+}
