@@ -148,6 +148,8 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       connectTimeout: options.timeoutMs,
       charset: 'UTF8MB4_GENERAL_CI',
       connectAttributes: { program_name: 'sluice' },
+      // The driver makes room for as many at once, 16,000 by default and 500 KB; we prepare none through it.
+      maxPreparedStatements: 1,
       // As the native clients have it: affected rows are those changed, and SQL is read as it stands. Without
       // LOCAL_FILES the server refuses LOAD DATA LOCAL by itself.
       flags: ['-FOUND_ROWS', '-IGNORE_SPACE', '-LOCAL_FILES'],
