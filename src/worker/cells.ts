@@ -16,6 +16,11 @@ export const cellKind = {
   json: 3,
   /** Up to eight bytes, big-endian, as a decimal number. */
   bits: 4,
+  /**
+   * The same, or decimal digits as ASCII, whichever the server chose without saying so. Bytes that are all digits are
+   * taken as digits: that is wrong only for a value like 0x35 of which the server sent bytes.
+   */
+  bitsOrDigits: 5,
 } as const;
 
 export type CellKind = (typeof cellKind)[keyof typeof cellKind];
@@ -77,6 +82,8 @@ export function writeCell(
       return writeJson(out, at, source, start, end);
     case cellKind.bits:
       return writeBits(out, at, source, start, end);
+    case cellKind.bitsOrDigits:
+      return (areDigits(source, start, end) ? writeNumber : writeBits)(out, at, source, start, end);
     default: {
       out[at] = quote;
       const stop = writeText(out, at + 1, source, start, end);
@@ -110,6 +117,11 @@ function writeNumber(out: Uint8Array, at: number, source: Uint8Array, start: num
 
 function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= zero && byte <= zero + 9;
+}
+
+function areDigits(source: Uint8Array, start: number, end: number): boolean {
+  for (let from = start; from < end; from++) if (!isDigit(source[from])) return false;
+  return end > start;
 }
 
 /**

@@ -7,6 +7,8 @@ export interface ColumnDefinition {
   readonly type: number;
   /** What MariaDB calls the type where `type` is a stand-in for it, such as `vector`; else empty. */
   readonly typeName: string;
+  /** Computed, not read from a column. */
+  readonly isExpression: boolean;
   readonly characterSet: number;
   readonly flags: number;
   /** The display width in bytes. */
@@ -67,7 +69,8 @@ function describeType(definition: ColumnDefinition): [ColumnType, CellKind] {
     case type.year:
       return [{ name: 'UInt16' }, cellKind.number];
     case type.bit:
-      return [{ name: 'UInt64' }, cellKind.bits];
+      // The bytes of a column. Of an expression, both servers send bytes for some functions and digits for others.
+      return [{ name: 'UInt64' }, definition.isExpression ? cellKind.bitsOrDigits : cellKind.bits];
     case type.float:
       return [{ name: 'Float32' }, cellKind.number];
     case type.double:

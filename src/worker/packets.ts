@@ -80,7 +80,8 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   // The catalog, the schema, and the table by its alias and its name.
   for (let skipped = 0; skipped < 4; skipped++) reader.skipString();
   const name = reader.string();
-  reader.skipString();
+  const originalNameBytes = Number(reader.integer());
+  reader.skip(originalNameBytes);
   let typeName = '';
   if (extended) {
     const stop = Number(reader.integer()) + reader.at;
@@ -94,6 +95,7 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   return {
     name,
     typeName,
+    isExpression: originalNameBytes === 0,
     characterSet: reader.uint16(),
     length: reader.uint32(),
     type: reader.uint8(),
