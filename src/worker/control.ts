@@ -56,13 +56,25 @@ export class Control {
   async #use<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
     this.#inUse++;
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    this.#connection ??= this.#open();
+    const connection = this.#connection;
+    // One that no longer answers would hold up every later kill behind this one.
+    const patience = setTimeout(() => this.#drop(connection), this.#options.timeoutMs);
     try {
-      this.#connection ??= this.#open();
-      return await work(await this.#connection);
+      return await work(await connection);
     } finally {
+      clearTimeout(patience);
       this.#inUse--;
       if (this.#inUse === 0) this.#idleTimer = setTimeout(() => this.close(), idleMs);
     }
+  }
+
+  #drop(connection: Promise<Connection>): void {
+    if (this.#connection === connection) this.#connection = null;
+    connection.then(
+      (open) => open.destroy(),
+      () => {},
+    );
   }
 
   async #open(): Promise<Connection> {

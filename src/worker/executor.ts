@@ -5,7 +5,7 @@ import { type Column, failures } from '../wire/statement.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { Connection, type ConnectOptions } from './connection.ts';
 import { Control } from './control.ts';
-import { connectRefusal, type DriverError, statementFailure } from './failures.ts';
+import { connectRefusal, type DriverError, isConnectionLost, statementFailure } from './failures.ts';
 import type { Ending } from './packets.ts';
 import { RowEncoder } from './row-encoder.ts';
 
@@ -13,7 +13,9 @@ import { RowEncoder } from './row-encoder.ts';
 const flushMs = 4;
 /** Below this size a batch is copied to the main thread; handing memory over costs more than copying so little. */
 const transferBytesMin = 16 * 1024;
+/** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
 const killRetryMs = 50;
+const killRetryMsMax = 1_000;
 
 /** A statement while it runs on the connection. */
 interface Running {
@@ -31,7 +33,8 @@ interface Running {
   manyResultSets: boolean;
   paused: boolean;
   ended: boolean;
-  killed: Promise<void> | null;
+  /** The kills, if it is to be stopped; `enough` ends their repetition. */
+  kill: { readonly done: Promise<void>; readonly enough: AbortController } | null;
 }
 
 /**
@@ -47,8 +50,8 @@ export class Executor {
   #connection: Connection | null = null;
   #running: Running | null = null;
   #flushTimer: NodeJS.Timeout | null = null;
-  /** Runs from a kill until the statement has ended. */
-  #killTimer: NodeJS.Timeout | null = null;
+  /** Runs while the database must answer soon: from a kill, or a statement's end, until the connection is idle. */
+  #deadline: NodeJS.Timeout | null = null;
   /** Statements since the connection was as new; the database's counters tell of the first one alone. */
   #statementsSinceReset = 0;
   #closed = false;
@@ -155,7 +158,7 @@ export class Executor {
       manyResultSets: false,
       paused: false,
       ended: false,
-      killed: null,
+      kill: null,
     };
     this.#running = running;
     this.#statementsSinceReset++;
@@ -171,11 +174,15 @@ export class Executor {
     } catch (error) {
       // When the connection is gone, `lost` tells all there is to tell.
       if (this.#closed) return;
+      if (isConnectionLost(error as DriverError)) {
+        connection.destroy();
+        this.#lose((error as DriverError).message);
+        return;
+      }
       end = { ok: false, failure: statementFailure(error as DriverError) };
     }
     running.ended = true;
-    if (this.#killTimer !== null) clearTimeout(this.#killTimer);
-    this.#killTimer = null;
+    running.kill?.enough.abort();
     this.#flush(running, end);
     await this.#becomeIdle(connection, running, message.sql);
   }
@@ -260,28 +267,36 @@ export class Executor {
     running.told = true;
     running.discard = true;
     running.encoder = null;
-    running.killed ??= this.#kill(running);
+    this.#expect('a killed statement did not end');
+    if (running.kill === null) {
+      const enough = new AbortController();
+      running.kill = { enough, done: this.#kill(running, enough.signal) };
+    }
     this.#resume(running);
   }
 
-  /** Settles when the database has taken the kill, so that the kill cannot hit the connection's next statement. */
-  async #kill(running: Running): Promise<void> {
+  /**
+   * Kills until the statement has ended: a kill that overtakes its statement on the way finds nothing to kill, and one
+   * may be refused. Settles when the database has answered the last, so that none can hit the connection's next statement.
+   */
+  async #kill(running: Running, enough: AbortSignal): Promise<void> {
     const connection = this.#connection;
     if (connection === null) return;
-    const { killTimeoutMs } = this.#task.limits;
-    this.#killTimer = setTimeout(() => {
-      connection.destroy();
-      this.#lose(`a killed statement did not end within ${killTimeoutMs} ms`);
-    }, killTimeoutMs);
-    while (!running.ended && !this.#closed) {
-      try {
-        await this.#control().kill(connection.id);
-        return;
-      } catch {
-        // The control connection was refused or lost. The timer closes the statement's own if that goes on.
-        await delay(killRetryMs);
-      }
+    for (let retryMs = killRetryMs; !running.ended && !this.#closed; retryMs = Math.min(2 * retryMs, killRetryMsMax)) {
+      await this.#control()
+        .kill(connection.id)
+        .catch(() => {});
+      await delay(retryMs, undefined, { signal: enough }).catch(() => {});
     }
+  }
+
+  /** Gives the connection up if it is not idle in time. What runs on it may run on in the database then. */
+  #expect(failure: string): void {
+    const { killTimeoutMs } = this.#task.limits;
+    this.#deadline ??= setTimeout(() => {
+      this.#connection?.destroy();
+      this.#lose(`${failure} within ${killTimeoutMs} ms`);
+    }, killTimeoutMs);
   }
 
   async #examine(running: Running): Promise<void> {
@@ -292,13 +307,14 @@ export class Executor {
   }
 
   async #becomeIdle(connection: Connection, running: Running, sql: string): Promise<void> {
+    this.#expect('it was not made ready for the next statement');
     try {
-      await running.killed;
+      await running.kill?.done;
       if (running.clean) {
         await connection.reset();
         await this.#prepare(connection);
       } else {
-        if (running.killed !== null) await absorbKill(connection);
+        if (running.kill !== null) await absorbKill(connection);
         if (namesCharacterSet.test(sql)) await connection.query(talkUtf8);
       }
     } catch (error) {
@@ -308,6 +324,8 @@ export class Executor {
       return;
     }
     if (this.#closed) return;
+    if (this.#deadline !== null) clearTimeout(this.#deadline);
+    this.#deadline = null;
     this.#running = null;
     this.#post({ type: 'idle' });
   }
@@ -354,7 +372,8 @@ export class Executor {
 
   #finish(): void {
     this.#closed = true;
-    for (const timer of [this.#flushTimer, this.#killTimer]) if (timer !== null) clearTimeout(timer);
+    for (const timer of [this.#flushTimer, this.#deadline]) if (timer !== null) clearTimeout(timer);
+    this.#running?.kill?.enough.abort();
     this.#port.close();
     this.#done();
   }

@@ -34,9 +34,21 @@ const localInfileDenied = new Set([
   4166, // ER_LOAD_INFILE_CAPABILITY_DISABLED (MariaDB)
 ]);
 
+/** What the servers say before they close the connection. */
+const connectionEnded = new Set([
+  1053, // ER_SERVER_SHUTDOWN
+  1927, // ER_CONNECTION_KILLED (MariaDB)
+  4031, // ER_CLIENT_INTERACTION_TIMEOUT (MySQL)
+]);
+
+/** Whether the connection is gone, or as good as gone, and not just its statement. */
+export function isConnectionLost(error: DriverError): boolean {
+  return error.errno === undefined || error.sqlState === undefined || connectionEnded.has(error.errno);
+}
+
 /** The failure of a statement, from what the driver reported. */
 export function statementFailure(error: DriverError): Failure {
-  if (error.errno === undefined || error.sqlState === undefined) return failures.connectionLost(error.message);
+  if (error.errno === undefined || isConnectionLost(error)) return failures.connectionLost(error.message);
   if (localInfileDenied.has(error.errno)) return failures.localInfile();
   return serverFailure(error.errno, error);
 }
