@@ -20,11 +20,9 @@ export function installPackages() {
   const installed = modifiedMs('node_modules/.package-lock.json');
   if (installed !== undefined && installed >= (modifiedMs('package-lock.json') ?? 0)) return;
 
-  say('installing the packages (npm install)');
-  // The lock file settles every version, as it would for "npm ci". But that refuses a lock file which lacks optional
-  // packages of other platforms, and ours does where a registry has not got them. The compiler is a development
-  // dependency, and NODE_ENV=production would leave it out.
-  runQuietly('npm', ['install', '--no-save', '--include=dev', '--no-audit', '--no-fund'], 'npm install');
+  say('installing the packages (npm ci)');
+  // The compiler is a development dependency, which NODE_ENV=production would leave out.
+  runQuietly('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], 'npm ci');
 }
 
 /** Brings a MariaDB server, and its command line client if asked to, by the machine's own package manager. */
