@@ -94,6 +94,11 @@ export function writeCell(
 }
 
 function writeNumber(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  if (start === end) {
+    // No digit at all is no JSON either.
+    out[at] = out[at + 1] = quote;
+    return at + 2;
+  }
   let from = start;
   let to = at;
   if (source[from] === minus) {
