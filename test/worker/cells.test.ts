@@ -1,0 +1,115 @@
+import t from 'tap';
+import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, writeCell } from '#src/worker/cells.js';
+
+/** Writes one cell into a target that has no more room than the encoder makes for it. */
+function write(kind: CellKind, bytes: Uint8Array): string {
+  const room = bytes.length * cellGrowthMax + cellOverheadMax;
+  const out = Buffer.alloc(room + 8, 0x7e);
+  const end = writeCell(kind, out, 0, bytes, 0, bytes.length);
+  if (end > room) throw new Error(`${end} bytes were written where there is room for ${room}`);
+  return out.toString('utf8', 0, end);
+}
+
+const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
+
+t.test('every sequence of up to two bytes becomes what the platform decodes', (t) => {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  let wrong = 0;
+  for (let first = 0; first < 256; first++) {
+    for (let second = -1; second < 256; second++) {
+      const bytes = Uint8Array.from(second < 0 ? [first] : [first, second]);
+      if (write(cellKind.text, bytes) !== JSON.stringify(decoder.decode(bytes))) wrong++;
+    }
+  }
+  t.equal(wrong, 0);
+  t.end();
+});
+
+t.test('every lead byte with every kind of continuation, cut off anywhere, becomes what the platform decodes', (t) => {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  // The bytes at which the rules for a second byte change, and some that end a sequence.
+  const followers = [0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc2, 0xe2, 0xf0, 0xff];
+  let wrong = 0;
+  for (let lead = 0xc0; lead < 256; lead++) {
+    for (const second of followers) {
+      for (const third of followers) {
+        for (const fourth of [-1, ...followers]) {
+          const bytes = Uint8Array.from([lead, second, third, ...(fourth < 0 ? [] : [fourth, 0x41])]);
+          if (write(cellKind.text, bytes) !== JSON.stringify(decoder.decode(bytes))) wrong++;
+        }
+      }
+    }
+  }
+  t.equal(wrong, 0);
+  t.end();
+});
+
+t.test('every character of Unicode stays itself', (t) => {
+  let wrong = 0;
+  for (let code = 0; code <= 0x10ffff; code += code < 0x3000 ? 1 : 97) {
+    if (code >= 0xd800 && code <= 0xdfff) continue;
+    const character = String.fromCodePoint(code);
+    if (write(cellKind.text, Buffer.from(character)) !== JSON.stringify(character)) wrong++;
+  }
+  t.equal(wrong, 0);
+  t.end();
+});
+
+t.test('a number keeps its digits and loses the zeros that JSON forbids', (t) => {
+  for (const [printed, given] of [
+    ['0', '0'],
+    ['-0', '-0'],
+    ['00', '0'],
+    ['0000', '0'],
+    ['000123', '123'],
+    ['-000123', '-123'],
+    ['0.5', '0.5'],
+    ['000.5', '0.5'],
+    ['00000001e20', '1e20'],
+    ['18446744073709551615', '18446744073709551615'],
+    ['-9223372036854775808', '-9223372036854775808'],
+    ['4.9406564584124654e-324', '4.9406564584124654e-324'],
+    ['1.7976931348623157e308', '1.7976931348623157e308'],
+    ['inf', '"inf"'],
+    ['-nan', '"-nan"'],
+    ['', '""'],
+    ['\u00001', '"\\u00001"'],
+  ] as const) {
+    t.equal(write(cellKind.number, latin1(printed)), given, JSON.stringify(printed));
+  }
+  t.end();
+});
+
+t.test('bits are a number of up to 64 of them, from any count of bytes', (t) => {
+  for (const [hex, given] of [
+    ['', '0'],
+    ['00', '0'],
+    ['01', '1'],
+    ['35', '53'],
+    ['03ff', '1023'],
+    ['1fffffffffffff', '9007199254740991'],
+    ['20000000000001', '9007199254740993'],
+    ['8000000000000000', '9223372036854775808'],
+    ['ffffffffffffffff', '18446744073709551615'],
+    ['0000000000000000', '0'],
+  ] as const) {
+    t.equal(write(cellKind.bits, Buffer.from(hex, 'hex')), given);
+  }
+  t.equal(write(cellKind.bitsOrDigits, latin1('18446744073709551615')), '18446744073709551615');
+  t.equal(write(cellKind.bitsOrDigits, latin1('10')), '10');
+  t.equal(write(cellKind.bitsOrDigits, latin1('\u0001')), '1');
+  t.equal(write(cellKind.bitsOrDigits, latin1('1\u0001')), `${0x3101}`);
+  t.equal(write(cellKind.bitsOrDigits, latin1('')), '0');
+  t.end();
+});
+
+t.test('bytes are upper-case hex, and a document that is none is text', (t) => {
+  const every = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+  t.equal(write(cellKind.hex, every), `"${Buffer.from(every).toString('hex').toUpperCase()}"`);
+  t.equal(write(cellKind.hex, new Uint8Array()), '""');
+  t.equal(write(cellKind.json, Buffer.from('{"é": [1, 2.50]}')), '{"é": [1, 2.50]}');
+  t.equal(write(cellKind.json, new Uint8Array()), '""');
+  t.equal(write(cellKind.json, latin1('"\xe9"')), '"\\"\ufffd\\""');
+  t.equal(write(cellKind.json, latin1('\u0000[\u0000]')), '"\\u0000[\\u0000]"');
+  t.end();
+});

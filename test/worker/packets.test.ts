@@ -1,0 +1,106 @@
+import t from 'tap';
+import { readColumnCount, readColumnDefinition, readEof, readOk } from '#src/worker/packets.js';
+import { encodedInteger, encodedString } from '../support/row-packets.ts';
+
+/** A packet's payload does not begin where its buffer does. */
+const before = Buffer.from('the end of another packet');
+
+function read<T>(reader: (bytes: Buffer, start: number) => T, ...parts: readonly Uint8Array[]): T {
+  return reader(Buffer.concat([before, ...parts]), before.length);
+}
+
+function uint16(value: number): Buffer {
+  return Buffer.of(value & 0xff, value >> 8);
+}
+
+const counts = [0n, 1n, 250n, 251n, 252n, 65_535n, 65_536n, 16_777_215n, 16_777_216n, 2n ** 53n + 1n, 2n ** 64n - 1n];
+
+t.test('an OK packet tells counts of any size to the last digit', (t) => {
+  for (const affected of counts) {
+    for (const inserted of counts) {
+      const parts = [Buffer.of(0), encodedInteger(affected), encodedInteger(inserted), uint16(0x0002), uint16(65_535)];
+      t.strictSame(read(readOk, ...parts), {
+        outcome: {
+          affectedRows: `${affected}`,
+          lastInsertId: inserted === 0n ? null : `${inserted}`,
+          warnings: 65_535,
+        },
+        moreResults: false,
+      });
+    }
+  }
+  t.end();
+});
+
+t.test('an OK packet may be followed by text, and tells whether more results come', (t) => {
+  const parts = [
+    Buffer.of(0),
+    encodedInteger(3),
+    encodedInteger(0),
+    uint16(0x400a),
+    uint16(2),
+    encodedString('Rows: 3'),
+  ];
+  t.strictSame(read(readOk, ...parts), {
+    outcome: { affectedRows: '3', lastInsertId: null, warnings: 2 },
+    moreResults: true,
+  });
+  t.end();
+});
+
+t.test('an EOF packet has warnings before its status', (t) => {
+  const outcome = { affectedRows: '0', lastInsertId: null, warnings: 7 };
+  t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(0x0002)), { outcome, moreResults: false });
+  t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(0x000a)), { outcome, moreResults: true });
+  t.end();
+});
+
+t.test('the number of columns is read in each of its forms', (t) => {
+  for (const count of [1, 250, 251, 4096, 65_535, 65_536]) t.equal(read(readColumnCount, encodedInteger(count)), count);
+  t.end();
+});
+
+for (const name of ['name', '', 'x'.repeat(251), 'ärger "名" 😀']) {
+  for (const originalName of ['origin', '']) {
+    const head = ['def', 'schema', 'alias', 'table', name, originalName].map(encodedString);
+    const tail = [Buffer.of(0x0c), uint16(45), Buffer.of(0xfc, 0xff, 0xff, 0xff), Buffer.of(253), uint16(0x8021)];
+    const expected = {
+      name,
+      isExpression: originalName === '',
+      characterSet: 45,
+      length: 0xfffffffc,
+      type: 253,
+      flags: 0x8021,
+      decimals: 39,
+    };
+    const end = Buffer.of(39, 0, 0);
+
+    t.test(`a column definition is read: ${name.slice(0, 20)} of '${originalName}'`, (t) => {
+      const definition = read((bytes, start) => readColumnDefinition(bytes, start, false), ...head, ...tail, end);
+      t.strictSame(definition, { ...expected, typeName: '' });
+      t.end();
+    });
+
+    t.test(`a column definition with MariaDB's metadata is read: ${name.slice(0, 20)} of '${originalName}'`, (t) => {
+      const pair = (id: number, value: string): Buffer => Buffer.concat([Buffer.of(id), encodedString(value)]);
+      for (const [pairs, typeName] of [
+        [[], ''],
+        [[pair(0, 'vector')], 'vector'],
+        [[pair(1, 'json')], ''],
+        [[pair(1, 'json'), pair(0, 'uuid')], 'uuid'],
+        [[pair(0, 'inet6'), pair(9, 'from a later version'.repeat(20))], 'inet6'],
+      ] as const) {
+        const block = encodedString(Buffer.concat(pairs));
+        const definition = read(
+          (bytes, start) => readColumnDefinition(bytes, start, true),
+          ...head,
+          block,
+          ...tail,
+          end,
+        );
+        t.strictSame(definition, { ...expected, typeName });
+      }
+      t.end();
+    });
+  }
+}
