@@ -9,6 +9,12 @@ export interface WorkerPoolOptions {
   readonly tasksPerThread: number;
 }
 
+/**
+ * What a thread makes is short-lived and small, its rows aside, which lie outside of its heap. By default the room for such
+ * would grow to 48 MB in each thread before it is swept.
+ */
+const youngGenerationMb = 6;
+
 /** The threads that talk to the database. Each task is one connection for as long as it lives. */
 export class WorkerPool implements AsyncDisposable {
   readonly #piscina: Piscina;
@@ -20,6 +26,7 @@ export class WorkerPool implements AsyncDisposable {
       minThreads: options.threads,
       maxThreads: options.threads,
       concurrentTasksPerWorker: options.tasksPerThread,
+      resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
       // The default waits for tasks by blocking the thread, and with it every socket that the thread serves.
       atomics: 'disabled',
     });

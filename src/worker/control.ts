@@ -1,7 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Connection, type ConnectOptions } from './connection.ts';
 
 /** Long enough to serve a burst of kills, short enough not to hold a connection that nobody needs. */
 const idleMs = 5_000;
+/** The database is asked for counts at most this often, for all who want to know at once. */
+const examineIntervalMs = 1_000;
 
 /**
  * A second connection of the same user, on which the statements of others are watched and stopped. It is opened when
@@ -13,6 +16,10 @@ export class Control {
   #idleTimer: NodeJS.Timeout | null = null;
   #inUse = 0;
   #mayExamine = true;
+  /** The connections whose counts are wanted, and the answer that will have them. */
+  readonly #watched = new Set<number>();
+  #counts: Promise<ReadonlyMap<number, number>> | null = null;
+  #countedAt = -examineIntervalMs;
 
   constructor(options: ConnectOptions) {
     this.#options = options;
@@ -26,19 +33,32 @@ export class Control {
     await this.#use((connection) => connection.query(`KILL QUERY ${id}`));
   }
 
-  /** The database's count of rows examined by the statement of connection `id`, or null where it gives none. */
+  /**
+   * The database's count of rows examined by the statement of connection `id`, or null where it gives none. Waits for
+   * company: a thousand statements that are watched cost one question a second, and hold up no kill.
+   */
   async examined(id: number): Promise<number | null> {
     if (!this.#mayExamine) return null;
+    this.#watched.add(id);
+    this.#counts ??= this.#countSoon();
+    return (await this.#counts).get(id) ?? null;
+  }
+
+  async #countSoon(): Promise<ReadonlyMap<number, number>> {
+    await delay(Math.max(0, this.#countedAt + examineIntervalMs - performance.now()));
+    this.#countedAt = performance.now();
+    const ids = [...this.#watched].join(',');
+    this.#watched.clear();
+    this.#counts = null;
     try {
       const rows = await this.#use((connection) =>
-        connection.query(connection.isMariadb ? mariadbExamined(id) : mysqlExamined(id)),
+        connection.query(connection.isMariadb ? mariadbExamined(ids) : mysqlExamined(ids)),
       );
-      const count = rows[0]?.[0] ?? null;
-      return count === null ? null : Number(count);
+      return new Map(rows.map(([id, count]) => [Number(id), Number(count)]));
     } catch {
       // Without the privilege to look, it is no use to ask again; without a connection, progress can wait.
       this.#mayExamine = this.#connection === null;
-      return null;
+      return new Map();
     }
   }
 
@@ -92,18 +112,18 @@ export class Control {
 }
 
 /** MariaDB counts while UPDATE, DELETE and the like run (MariaDB manual, "Information Schema PROCESSLIST Table"). */
-function mariadbExamined(id: number): string {
-  return `SELECT EXAMINED_ROWS FROM information_schema.PROCESSLIST WHERE ID = ${id}`;
+function mariadbExamined(ids: string): string {
+  return `SELECT ID, EXAMINED_ROWS FROM information_schema.PROCESSLIST WHERE ID IN (${ids})`;
 }
 
 /**
  * MySQL fills ROWS_EXAMINED only when a statement has ended, but the handler counters of a thread move while it runs
  * (MySQL manual, "Performance Schema Status Variable Tables").
  */
-function mysqlExamined(id: number): string {
+function mysqlExamined(ids: string): string {
   return (
-    'SELECT CAST(SUM(s.VARIABLE_VALUE) AS UNSIGNED) FROM performance_schema.status_by_thread s' +
+    'SELECT t.PROCESSLIST_ID, CAST(SUM(s.VARIABLE_VALUE) AS UNSIGNED) FROM performance_schema.status_by_thread s' +
     ' JOIN performance_schema.threads t USING (THREAD_ID)' +
-    ` WHERE t.PROCESSLIST_ID = ${id} AND s.VARIABLE_NAME LIKE 'Handler\\_read%'`
+    ` WHERE t.PROCESSLIST_ID IN (${ids}) AND s.VARIABLE_NAME LIKE 'Handler\\_read%' GROUP BY 1`
   );
 }
