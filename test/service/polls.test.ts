@@ -1,0 +1,111 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { sharedServers } from '../support/servers.ts';
+import { get, post, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+const mebibyte = 1024 * 1024;
+const pollsCount = 1_000;
+const costBytesMax = 60 * mebibyte;
+const latencyMsMax = 100;
+/** The statements sleep for this long and a little longer each, so that they end one by one: 250 in a second. */
+const sleepSecs = 6;
+const staggerSecs = 0.004;
+
+/** The polls of one round: what memory they took, and how long after its row was there each answer came. */
+interface Round {
+  readonly waitingBytes: number;
+  readonly peakBytes: number;
+  readonly latenciesMs: readonly number[];
+}
+
+// Each poll is a statement of its own on a connection of its own, opened for it: the dearest way there is to wait.
+t.test('a thousand waiting polls cost less than 60 MB, and each is answered within 100 ms of its rows', async (t) => {
+  for (const server of await sharedServers()) {
+    await t.test(server.kind, async (t) => {
+      const user = `polls_${randomBytes(4).toString('hex')}`;
+      await server.sql(`CREATE USER ${user}@'%'; GRANT SELECT ON performance_schema.* TO ${user}@'%'`);
+      const sluice = await startSluice([
+        ...['--mysql_url', server.url],
+        ...['--connections_max', String(pollsCount + 100), '--connection_idle_secs', '600'],
+        ...['--queries_per_user_max', String(2 * pollsCount)],
+      ]);
+      t.teardown(async () => {
+        await sluice.kill();
+        await server.sql(`DROP USER ${user}@'%'`);
+      });
+      await warmUp(sluice, user);
+      const isWaiting = async (): Promise<boolean> => {
+        const count = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}' AND INFO LIKE '%SLEEP%'`;
+        return Number(await server.sql(count)) === pollsCount;
+      };
+
+      const rounds = [await poll(sluice, user, isWaiting)];
+      // What else the machine does can only make an answer late, so the best of three rounds is the server's.
+      while (rounds.length < 3 && worstMs(rounds.at(-1) as Round) > latencyMsMax)
+        rounds.push(await poll(sluice, user, isWaiting));
+      for (const { waitingBytes, peakBytes, latenciesMs } of rounds) {
+        const sorted = [...latenciesMs].sort((a, b) => a - b);
+        const at = (share: number): string => (sorted[Math.ceil(sorted.length * share) - 1] as number).toFixed(1);
+        t.comment(
+          `${(waitingBytes / mebibyte).toFixed(1)} MB while they wait, ${(peakBytes / mebibyte).toFixed(1)} MB at most; ` +
+            `answered after ${at(0.5)} ms (median), ${at(0.99)} ms (99 %), ${at(1)} ms (all)`,
+        );
+      }
+      const [{ waitingBytes }] = rounds as [Round];
+      t.ok(waitingBytes < costBytesMax, `${waitingBytes} bytes`);
+      t.ok(Math.min(...rounds.map(worstMs)) <= latencyMsMax, 'the last answer came in time');
+    });
+  }
+});
+
+/** Lets the engine compile what is often run and make the room that it makes once, as in a server that has been in use. */
+async function warmUp(sluice: SluiceProcess, user: string): Promise<void> {
+  const statements = 2_000;
+  const atOnce = 20;
+  const client = async (): Promise<void> => {
+    for (let done = 0; done < statements / atOnce; done++) {
+      const reply = await post(sluice.url, { sql: 'SELECT 1' }, { user });
+      await get(sluice.url, reply.json.final_uri, { user });
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, client));
+}
+
+async function poll(sluice: SluiceProcess, user: string, isWaiting: () => Promise<boolean>): Promise<Round> {
+  const beforeBytes = sluice.memoryBytes();
+  const latenciesMs: number[] = [];
+  const polls = Array.from({ length: pollsCount }, async (_, index) => {
+    const secs = (sleepSecs + index * staggerSecs).toFixed(3);
+    // The database and this test read the same clock.
+    const sql = `SELECT SLEEP(${secs}), CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000 AS DOUBLE)`;
+    const reply = await post(sluice.url, { sql, pagination: { wait_time_secs: 50 } }, { user });
+    const arrivedMs = performance.timeOrigin + performance.now();
+    const [slept, readyMs] = reply.json.data[0] as [number, number];
+    if (slept !== 0 || reply.json.state !== 'Succeeded') throw new Error(reply.text);
+    latenciesMs.push(arrivedMs - readyMs);
+    await get(sluice.url, reply.json.final_uri, { user });
+  });
+  const all = Promise.all(polls);
+  let waitingBytes = 0;
+  let peakBytes = 0;
+  const sample = setInterval(() => {
+    const bytes = sluice.memoryBytes() - beforeBytes;
+    if (latenciesMs.length === 0) waitingBytes = Math.max(waitingBytes, bytes);
+    peakBytes = Math.max(peakBytes, bytes);
+  }, 50);
+  try {
+    while (!(await isWaiting())) {
+      if (latenciesMs.length > 0) throw new Error('a statement ended before all of them were waiting');
+      await sleep(50);
+    }
+    await all;
+  } finally {
+    clearInterval(sample);
+  }
+  return { waitingBytes, peakBytes, latenciesMs };
+}
+
+function worstMs({ latenciesMs }: Round): number {
+  return Math.max(...latenciesMs);
+}
