@@ -3,9 +3,17 @@ import type { MessagePort } from 'node:worker_threads';
 import type { FromWorker, LeaseTask, Refusal, StatementEnd, ToWorker } from '../wire/messages.ts';
 import { type Column, failures } from '../wire/statement.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
+import { saysNothing } from './comments.ts';
 import { Connection, type ConnectOptions } from './connection.ts';
 import { Control } from './control.ts';
-import { connectRefusal, type DriverError, isConnectionLost, statementFailure } from './failures.ts';
+import {
+  connectRefusal,
+  type DriverError,
+  databaseRefusal,
+  emptyStatement,
+  isConnectionLost,
+  statementFailure,
+} from './failures.ts';
 import type { Ending } from './packets.ts';
 import { RowEncoder } from './row-encoder.ts';
 
@@ -31,6 +39,8 @@ interface Running {
   /** Rows are dropped: they belong to a second result set, or to a statement that is over for its reader. */
   discard: boolean;
   manyResultSets: boolean;
+  /** Text would come in another character set from now on. */
+  leftUtf8: boolean;
   paused: boolean;
   ended: boolean;
   /** The kills, if it is to be stopped; `enough` ends their repetition. */
@@ -87,8 +97,18 @@ export class Executor {
         return;
       }
       connection.once('lost', (reason) => this.#lose(reason));
-      await this.#enterDatabase(connection);
-      await this.#prepare(connection);
+      // The driver's limit ends with the login; a database that falls silent after that would keep its client waiting.
+      const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
+      try {
+        const refusal = await this.#enterDatabase(connection);
+        if (refusal !== null) {
+          this.#refuse(refusal);
+          return;
+        }
+        await this.#prepare(connection);
+      } finally {
+        clearTimeout(timer);
+      }
       this.#post({ type: 'opened' });
     } catch (error) {
       this.#refuse(connectRefusal(error as DriverError));
@@ -96,16 +116,17 @@ export class Executor {
   }
 
   /** Selects the schema that every statement of this lease starts in; `reset` goes back to it. */
-  async #enterDatabase(connection: Connection): Promise<void> {
+  async #enterDatabase(connection: Connection): Promise<Refusal | null> {
     const { database } = this.#task.login;
     const name = database ?? 'default';
     try {
       await connection.query(`USE \`${name.replaceAll('`', '``')}\``);
       connection.database = name;
     } catch (error) {
-      if (database !== null) throw error;
       // No schema is called so, or the user may not enter it: none is selected, as in the native clients.
+      if (database !== null) return databaseRefusal(error as DriverError);
     }
+    return null;
   }
 
   /**
@@ -113,7 +134,7 @@ export class Executor {
    * long as we do (`net_write_timeout` ends a result whose reader stalls for 60 s).
    */
   async #prepare(connection: Connection): Promise<void> {
-    await connection.query('SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = 86400');
+    await connection.query(`SET NAMES utf8mb4, net_write_timeout = ${aDay}, wait_timeout = ${aDay}`);
     this.#statementsSinceReset = 0;
   }
 
@@ -156,6 +177,7 @@ export class Executor {
       told: false,
       discard: false,
       manyResultSets: false,
+      leftUtf8: false,
       paused: false,
       ended: false,
       kill: null,
@@ -168,9 +190,10 @@ export class Executor {
         columns: (definitions) => this.#takeColumns(running, definitions),
         row: (bytes, start, stop) => this.#takeRow(running, bytes, start, stop),
       });
-      end = running.manyResultSets
-        ? { ok: false, failure: failures.manyResultSets() }
-        : { ok: true, outcome: ending.outcome };
+      running.leftUtf8 = ending.leftUtf8;
+      if (running.manyResultSets) end = { ok: false, failure: failures.manyResultSets() };
+      else if (running.columns === null && saysNothing(message.sql)) end = { ok: false, failure: emptyStatement };
+      else end = { ok: true, outcome: ending.outcome };
     } catch (error) {
       // When the connection is gone, `lost` tells all there is to tell.
       if (this.#closed) return;
@@ -184,7 +207,7 @@ export class Executor {
     running.ended = true;
     running.kill?.enough.abort();
     this.#flush(running, end);
-    await this.#becomeIdle(connection, running, message.sql);
+    await this.#becomeIdle(connection, running);
   }
 
   #takeColumns(running: Running, definitions: readonly ColumnDefinition[]): void {
@@ -306,16 +329,20 @@ export class Executor {
     if (rows !== null && !running.ended) this.#post({ type: 'examined', statement: running.number, rows });
   }
 
-  async #becomeIdle(connection: Connection, running: Running, sql: string): Promise<void> {
+  async #becomeIdle(connection: Connection, running: Running): Promise<void> {
     this.#expect('it was not made ready for the next statement');
     try {
       await running.kill?.done;
       if (running.clean) {
+        await forgetWhatResetKeeps(connection);
         await connection.reset();
         await this.#prepare(connection);
+        // MySQL's FOUND_ROWS() outlives a reset too, and no SET changes it.
+        if (!connection.isMariadb) await connection.query('DO (SELECT 1 FROM DUAL WHERE 0)');
       } else {
         if (running.kill !== null) await absorbKill(connection);
-        if (namesCharacterSet.test(sql)) await connection.query(talkUtf8);
+        // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
+        if (running.leftUtf8) await connection.query('SET NAMES utf8mb4');
       }
     } catch (error) {
       if (this.#closed) return;
@@ -379,9 +406,23 @@ export class Executor {
   }
 }
 
-/** A statement whose text may have changed the character sets that the connection talks in. */
-const namesCharacterSet = /names|char/i;
-const talkUtf8 = 'SET character_set_client = utf8mb4, character_set_results = utf8mb4';
+/** In seconds. The subquery makes MariaDB's FOUND_ROWS() 0, as it is on a new connection; a reset leaves it. */
+const aDay = 'COALESCE((SELECT 1 FROM DUAL WHERE 0), 86400)';
+
+/**
+ * Gives up what is neither a variable nor a lock, and therefore kept by COM_CHANGE_USER: MariaDB's active role (a default
+ * role comes back with the reset) and its profiles, which tell the text of earlier statements; MySQL's resource group,
+ * which those may not change whom the statement is refused. Stored functions can set all of them, so no text is safe.
+ */
+async function forgetWhatResetKeeps(connection: Connection): Promise<void> {
+  if (connection.isMariadb) {
+    await connection.query('BEGIN NOT ATOMIC SET ROLE NONE; SET profiling_history_size = 0; END');
+  } else {
+    await connection.query('SET RESOURCE GROUP USR_default').catch((error: DriverError) => {
+      if (isConnectionLost(error)) throw error;
+    });
+  }
+}
 
 /** A kill that came as its statement ended may be kept for the next one; this is the next one. */
 async function absorbKill(connection: Connection): Promise<void> {

@@ -46,6 +46,9 @@ export function isConnectionLost(error: DriverError): boolean {
   return error.errno === undefined || error.sqlState === undefined || connectionEnded.has(error.errno);
 }
 
+/** What both servers say to a statement of blanks (ER_EMPTY_QUERY). */
+export const emptyStatement: Failure = { code: 1065, sqlstate: '42000', message: 'Query was empty' };
+
 /** The failure of a statement, from what the driver reported. */
 export function statementFailure(error: DriverError): Failure {
   if (error.errno === undefined || isConnectionLost(error)) return failures.connectionLost(error.message);
@@ -55,6 +58,13 @@ export function statementFailure(error: DriverError): Failure {
 
 /** Why a connection could not be had. */
 export function connectRefusal(error: DriverError): Refusal {
+  // MySQL has passwords sent under its RSA key, which none of its own can be too long for.
+  if (error.code === 'ERR_OSSL_RSA_DATA_TOO_LARGE_FOR_KEY_SIZE') {
+    return {
+      kind: 'denied',
+      failure: { code: 1045, sqlstate: '28000', message: 'Access denied: no password is so long' },
+    };
+  }
   if (error.errno === undefined || error.sqlState === undefined) {
     const failure = { code: 2002, sqlstate: '08001', message: `the database cannot be reached: ${error.message}` };
     return { kind: 'unavailable', failure };
@@ -63,6 +73,12 @@ export function connectRefusal(error: DriverError): Refusal {
   if (accessDenied.has(error.errno)) return { kind: 'denied', failure };
   if (databaseDenied.has(error.errno)) return { kind: 'database', failure };
   return { kind: 'unavailable', failure };
+}
+
+/** Why a schema could not be entered: whatever the server has against its name is for the client to know. */
+export function databaseRefusal(error: DriverError): Refusal {
+  if (error.errno === undefined || isConnectionLost(error)) return connectRefusal(error);
+  return { kind: 'database', failure: serverFailure(error.errno, error) };
 }
 
 function serverFailure(code: number, error: DriverError): Failure {
