@@ -45,7 +45,9 @@ export function exchange(
     let reset = false;
     const timer = setTimeout(() => {
       const soFar = Buffer.concat(chunks).toString().slice(0, 500);
-      finish(() => reject(new Error(`the server did not end the connection within ${timeoutMs} ms; it said: ${soFar}`)));
+      finish(() =>
+        reject(new Error(`the server did not end the connection within ${timeoutMs} ms; it said: ${soFar}`)),
+      );
     }, timeoutMs);
     const finish = (settle: () => void) => {
       clearTimeout(timer);
