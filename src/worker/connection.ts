@@ -72,7 +72,7 @@ class SinkCommand extends QueryCommand {
 
   #header(packet: DriverPacket, connection: DriverConnection): CommandState | null {
     const first = packet.buffer[packet.offset];
-    if (first === 0x00) return this.#endOf(readOk(packet.buffer, packet.offset));
+    if (first === 0x00) return this.#endOf(readOk(packet.buffer, packet.offset, packet.end));
     if (first === 0xfb) {
       // The connection has not agreed to LOCAL INFILE, so that no honest server asks for a file.
       connection.stream.destroy();

@@ -7,6 +7,9 @@ import type { ColumnDefinition } from './columns.ts';
  */
 
 export const moreResultsFlag = 0x0008;
+const sessionChangedFlag = 0x4000;
+/** Of the kinds of change that an OK packet may tell, the one of a system variable. */
+const variableChanged = 0;
 
 /** A cursor over one packet's payload; it reads the protocol's integers and strings. */
 class PayloadReader {
@@ -107,10 +110,12 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
 export interface Ending {
   readonly outcome: Outcome;
   readonly moreResults: boolean;
+  /** The statement has left the connection talking in another character set than utf8mb4. */
+  readonly leftUtf8: boolean;
 }
 
 /** An OK packet: the end of a statement without rows. */
-export function readOk(bytes: Buffer, start: number): Ending {
+export function readOk(bytes: Buffer, start: number, end: number): Ending {
   const reader = new PayloadReader(bytes, start);
   reader.skip(1);
   const affectedRows = reader.integer().toString();
@@ -120,7 +125,26 @@ export function readOk(bytes: Buffer, start: number): Ending {
   return {
     outcome: { affectedRows, lastInsertId: lastInsertId === 0n ? null : lastInsertId.toString(), warnings },
     moreResults: (status & moreResultsFlag) !== 0,
+    leftUtf8: (status & sessionChangedFlag) !== 0 && leavesUtf8(reader, end),
   };
+}
+
+/** What the statement changed in its session (MySQL internals manual, "Session State Information"). */
+function leavesUtf8(reader: PayloadReader, packetEnd: number): boolean {
+  if (reader.at < packetEnd) reader.skipString();
+  if (reader.at >= packetEnd) return false;
+  const stop = Number(reader.integer()) + reader.at;
+  while (reader.at < stop) {
+    const kind = reader.uint8();
+    const end = Number(reader.integer()) + reader.at;
+    while (kind === variableChanged && reader.at < end) {
+      const name = reader.string();
+      const value = reader.string();
+      if (name.startsWith('character_set_') && value !== 'utf8mb4') return true;
+    }
+    reader.skip(end - reader.at);
+  }
+  return false;
 }
 
 /** An EOF packet: the end of a result set's rows. */
@@ -132,5 +156,6 @@ export function readEof(bytes: Buffer, start: number): Ending {
   return {
     outcome: { affectedRows: '0', lastInsertId: null, warnings },
     moreResults: (status & moreResultsFlag) !== 0,
+    leftUtf8: false,
   };
 }

@@ -2,11 +2,13 @@ import t from 'tap';
 import { readColumnCount, readColumnDefinition, readEof, readOk } from '#src/worker/packets.js';
 import { encodedInteger, encodedString } from '../support/row-packets.ts';
 
-/** A packet's payload does not begin where its buffer does. */
+/** A packet's payload neither begins nor ends where its buffer does. */
 const before = Buffer.from('the end of another packet');
+const behind = Buffer.from('the start of the next');
 
-function read<T>(reader: (bytes: Buffer, start: number) => T, ...parts: readonly Uint8Array[]): T {
-  return reader(Buffer.concat([before, ...parts]), before.length);
+function read<T>(reader: (bytes: Buffer, start: number, end: number) => T, ...parts: readonly Uint8Array[]): T {
+  const bytes = Buffer.concat([before, ...parts]);
+  return reader(Buffer.concat([bytes, behind]), before.length, bytes.length);
 }
 
 function uint16(value: number): Buffer {
@@ -26,6 +28,7 @@ t.test('an OK packet tells counts of any size to the last digit', (t) => {
           warnings: 65_535,
         },
         moreResults: false,
+        leftUtf8: false,
       });
     }
   }
@@ -44,14 +47,46 @@ t.test('an OK packet may be followed by text, and tells whether more results com
   t.strictSame(read(readOk, ...parts), {
     outcome: { affectedRows: '3', lastInsertId: null, warnings: 2 },
     moreResults: true,
+    leftUtf8: false,
   });
+  t.end();
+});
+
+t.test('an OK packet tells whether the statement changed the character sets to others than utf8mb4', (t) => {
+  const changed = (kind: number, ...values: readonly string[]): Buffer =>
+    Buffer.concat([Buffer.of(kind), encodedString(Buffer.concat(values.map(encodedString)))]);
+  for (const [changes, leftUtf8] of [
+    [[], false],
+    [[changed(0, 'character_set_results', 'latin1')], true],
+    [[changed(0, 'character_set_results', '')], true],
+    [[changed(0, 'character_set_client', 'utf8mb4'), changed(0, 'character_set_connection', 'utf8mb3')], true],
+    [[changed(0, 'character_set_client', 'utf8mb4'), changed(0, 'character_set_results', 'utf8mb4')], false],
+    [[changed(0, 'autocommit', 'OFF', 'character_set_results', 'ucs2')], true],
+    [[changed(0, 'time_zone', 'character_set_results')], false],
+    [[changed(1, 'a schema'), changed(2, '1'), changed(0, 'character_set_client', 'gbk')], true],
+    [[changed(1, 'character_set_results'), changed(9, 'x'.repeat(300))], false],
+  ] as const) {
+    const head = [Buffer.of(0, 0, 0), uint16(0x4002), uint16(0), encodedString('some information')];
+    t.equal(read(readOk, ...head, encodedString(Buffer.concat(changes))).leftUtf8, leftUtf8);
+    // Without the flag there is no such block, whatever follows.
+    const plain = [Buffer.of(0, 0, 0), uint16(0x0002), uint16(0), encodedString('some information')];
+    t.equal(read(readOk, ...plain, encodedString(Buffer.concat(changes))).leftUtf8, false);
+  }
   t.end();
 });
 
 t.test('an EOF packet has warnings before its status', (t) => {
   const outcome = { affectedRows: '0', lastInsertId: null, warnings: 7 };
-  t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(0x0002)), { outcome, moreResults: false });
-  t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(0x000a)), { outcome, moreResults: true });
+  t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(0x0002)), {
+    outcome,
+    moreResults: false,
+    leftUtf8: false,
+  });
+  t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(0x000a)), {
+    outcome,
+    moreResults: true,
+    leftUtf8: false,
+  });
   t.end();
 });
 

@@ -1,0 +1,439 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+import t, { type Test } from 'tap';
+import type { FromWorker, Login, StatementEnd, ToWorker, WorkerLimits } from '#src/wire/messages.js';
+import type { Column } from '#src/wire/statement.js';
+import type { Control } from '#src/worker/control.js';
+import serve from '#src/worker/entry.js';
+import { Executor } from '#src/worker/executor.js';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+/** What has been told of one statement. */
+interface Told {
+  columns: readonly Column[] | null;
+  /** The JSON of the batches, in order. */
+  batches: string[];
+  rows: number;
+  bytes: number;
+  end: StatementEnd | null;
+  /** The kinds of the messages, in order. */
+  order: string[];
+}
+
+/** The other end of an executor's port, as a lease has it. */
+class Peer {
+  readonly port: MessagePort;
+  readonly messages: FromWorker[] = [];
+  readonly #told = new Map<number, Told>();
+  #statement = 0;
+  closed = false;
+  idles = 0;
+
+  constructor(port: MessagePort) {
+    this.port = port;
+    port.on('message', (message: FromWorker) => this.#take(message));
+    port.on('close', () => {
+      this.closed = true;
+    });
+  }
+
+  post(message: ToWorker): void {
+    this.port.postMessage(message);
+  }
+
+  start(sql: string, more: Partial<ToWorker & { type: 'execute' }> = {}): number {
+    const statement = ++this.#statement;
+    const credit = { creditBytes: 64 * MiB, creditRows: 1_000_000 };
+    this.post({ type: 'execute', statement, sql, clean: false, ...credit, ...more });
+    return statement;
+  }
+
+  /** Runs a statement until the connection is ready for the next one. */
+  async run(sql: string, more: Partial<ToWorker & { type: 'execute' }> = {}): Promise<Told> {
+    const idles = this.idles;
+    const statement = this.start(sql, more);
+    await until(() => this.idles > idles);
+    return this.told(statement);
+  }
+
+  told(statement: number): Told {
+    let told = this.#told.get(statement);
+    if (told === undefined) {
+      told = { columns: null, batches: [], rows: 0, bytes: 0, end: null, order: [] };
+      this.#told.set(statement, told);
+    }
+    return told;
+  }
+
+  #take(message: FromWorker): void {
+    this.messages.push(message);
+    if (message.type === 'idle') this.idles++;
+    if (message.type !== 'news') return;
+    const told = this.told(message.statement);
+    told.order.push(Object.keys(message).slice(2).join('+'));
+    if (message.columns !== undefined) told.columns = message.columns;
+    if (message.batch !== undefined) {
+      told.batches.push(Buffer.from(message.batch.buffer, 0, message.batch.length).toString());
+      told.rows += message.batch.rows;
+      told.bytes += message.batch.length;
+    }
+    if (message.end !== undefined) told.end = message.end;
+  }
+}
+
+for (const server of await sharedServers()) {
+  t.test(`an executor on ${server.kind} ${server.version}`, async (t) => {
+    await t.test('a small result is told whole in one message, and then the connection is idle', async (t) => {
+      const { peer } = await open(t, server);
+      const told = await peer.run("SELECT 1 AS a, 'é' AS b UNION ALL SELECT 2, NULL");
+      t.strictSame(told.order, ['columns+batch+end']);
+      t.equal(told.batches.join(), '[1,"é"],[2,null]');
+      t.strictSame(
+        told.columns?.map(({ name }) => name),
+        ['a', 'b'],
+      );
+      t.strictSame(told.end, { ok: true, outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 } });
+      t.equal(peer.messages.at(-1)?.type, 'idle');
+    });
+
+    await t.test('a statement without rows, one that fails, and one after it', async (t) => {
+      const { peer } = await open(t, server);
+      t.strictSame((await peer.run('DO 1')).order, ['end']);
+      const failed = await peer.run('SELECT * FROM no_database_here.t');
+      t.match(failed.end, { ok: false, failure: { message: /no_database_here/ } });
+      t.equal(failed.columns, null);
+      const empty = await peer.run('SELECT 1 AS a FROM DUAL WHERE FALSE');
+      t.equal(empty.columns?.length, 1, 'columns are told without rows');
+      t.equal(empty.rows, 0);
+      t.equal((await peer.run('SELECT 3')).batches.join(), '[3]');
+    });
+
+    await t.test('nothing is told of a statement after its cancel, but that the connection is idle', async (t) => {
+      const { id, peer } = await open(t, server);
+      const statement = peer.start('SELECT 1 AS a FROM (SELECT SLEEP(100)) AS s');
+      await runs(server, id);
+      peer.post({ type: 'cancel', statement });
+      await until(() => peer.idles === 1);
+      t.equal(peer.told(statement).end, null, 'not even its end');
+    });
+
+    await t.test('credits stop the rows when used up, and new ones let them go on', async (t) => {
+      const { peer } = await open(t, server);
+      const total = 300_000;
+      const statement = peer.start(numbers(total), { creditBytes: MiB, creditRows: 1_000_000 });
+      const told = peer.told(statement);
+      await until(() => told.bytes >= MiB);
+      const before = told.bytes;
+      t.ok(before < MiB + 600 * KiB, `${before} bytes for a credit of 1 MiB`);
+      await settled(server, peer);
+      t.equal(told.bytes, before, 'nothing comes without credit');
+      t.equal(told.end, null);
+      peer.post({ type: 'credit', statement, bytes: 2 * MiB, rows: 0 });
+      await until(() => told.bytes >= before + 2 * MiB - 600 * KiB);
+      await settled(server, peer);
+      t.ok(told.bytes < before + 2 * MiB + 600 * KiB);
+      t.equal(told.end, null);
+      peer.post({ type: 'credit', statement, bytes: 512 * MiB, rows: 0 });
+      await until(() => peer.idles === 1);
+      t.equal(told.rows, total);
+      const rows = JSON.parse(`[${told.batches.join(',')}]`) as [number, string][];
+      t.equal(new Set(rows.map(([number]) => number)).size, total, 'no row is lost or comes twice');
+    });
+
+    await t.test('a credit of rows is kept to as well', async (t) => {
+      const { peer } = await open(t, server);
+      const statement = peer.start(numbers(5_000), { creditRows: 100 });
+      const told = peer.told(statement);
+      await until(() => told.rows >= 100);
+      t.equal(told.rows, 100);
+      await settled(server, peer);
+      t.equal(told.rows, 100);
+      peer.post({ type: 'credit', statement, bytes: 0, rows: 1 });
+      await until(() => told.rows > 100);
+      t.equal(told.rows, 101);
+      peer.post({ type: 'credit', statement: statement + 1, bytes: MiB, rows: 1_000 });
+      await settled(server, peer);
+      t.equal(told.rows, 101, "another statement's credit is not this one's");
+      peer.post({ type: 'credit', statement, bytes: 0, rows: 10_000 });
+      await until(() => peer.idles === 1);
+      t.equal(told.rows, 5_000);
+    });
+
+    await t.test('a statement is cancelled while it runs, while its rows come, and while they wait', async (t) => {
+      const { peer, id } = await open(t, server);
+      for (const [what, sql, more] of [
+        ['sleeping', 'SELECT SLEEP(100)', {}],
+        ['sending', numbers(3_000_000), { creditBytes: 1024 * MiB, creditRows: 10_000_000 }],
+        ['waiting', numbers(3_000_000), { creditRows: 10 }],
+      ] as const) {
+        const idles = peer.idles;
+        const statement = peer.start(sql, more);
+        const told = peer.told(statement);
+        if (what === 'sleeping') await runs(server, id);
+        else await until(() => told.rows >= 10);
+        const begin = performance.now();
+        peer.post({ type: 'cancel', statement });
+        peer.post({ type: 'cancel', statement });
+        await until(() => peer.idles > idles);
+        t.ok(performance.now() - begin < 5_000, `${what}: it ends soon`);
+        t.equal(told.end, null, `${what}: nothing is told of it any more`);
+        t.equal((await peer.run('SELECT 7')).batches.join(), '[7]', `${what}: the next statement is not hit`);
+      }
+    });
+
+    await t.test('a cancel that comes too late hits nothing', async (t) => {
+      const { peer } = await open(t, server);
+      for (let round = 1; round <= 20; round++) {
+        const statement = peer.start('SELECT 1');
+        peer.post({ type: 'cancel', statement });
+        await until(() => peer.idles === 2 * round - 1);
+        peer.post({ type: 'cancel', statement });
+        t.equal((await peer.run('SELECT SLEEP(0.001)')).batches.join(), '[0]');
+      }
+    });
+
+    await t.test('a row that is too large fails its statement alone, after the rows before it', async (t) => {
+      const { peer } = await open(t, server, { rowBytesMax: 100 * KiB });
+      for (const size of [100 * KiB, 300 * KiB, 20 * MiB]) {
+        const told = await peer.run(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size}) UNION ALL SELECT 'c'`);
+        t.match(told.end, { ok: false, failure: { code: 90_007, message: /102400/ } });
+        t.equal(told.batches.join(), '["a"]');
+      }
+      t.equal((await peer.run(`SELECT REPEAT('b', ${100 * KiB - 4})`)).bytes, 100 * KiB);
+    });
+
+    await t.test('of several result sets none but the first is kept, and the statement fails', async (t) => {
+      const { database, peer } = await open(t, server);
+      await server.sql(
+        `CREATE PROCEDURE one() SELECT 1 AS a;
+        CREATE PROCEDURE none() SET @ran = 1;
+        DELIMITER //
+        CREATE PROCEDURE two() BEGIN SELECT 1 AS a; SELECT 2 AS b, 3 AS c; SET @ran = 2; END//
+        CREATE PROCEDURE many() BEGIN
+          DECLARE i INT DEFAULT 0;
+          WHILE i < 50 DO SELECT REPEAT('x', 100000); SET i = i + 1; END WHILE;
+        END//
+        CREATE PROCEDURE breaks() BEGIN SELECT 1 AS a; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'broken'; END//`,
+        { database },
+      );
+      const one = await peer.run('CALL one()');
+      t.equal(one.batches.join(), '[1]');
+      t.match(one.end, { ok: true });
+      t.match((await peer.run('CALL none()')).end, { ok: true });
+      const two = await peer.run('CALL two()');
+      t.match(two.end, { ok: false, failure: { code: 90_008 } });
+      t.notMatch(two.batches.join(), /2/, 'no row of the second comes through');
+      t.equal((await peer.run('SELECT @ran + 0')).batches.join(), '[2]', 'it ran to its end');
+      t.match((await peer.run('CALL many()')).end, { ok: false, failure: { code: 90_008 } });
+      t.match((await peer.run('CALL breaks()')).end, { ok: false, failure: { message: 'broken' } });
+      t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
+    });
+
+    await t.test('LOAD DATA LOCAL is refused, though the server would allow it', async (t) => {
+      const { database, peer } = await open(t, server);
+      await server.sql('CREATE TABLE loaded (a TEXT)', { database });
+      t.equal(await server.sql('SELECT @@local_infile'), '1');
+      for (const sql of [
+        "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE loaded",
+        "load  data /* x */ low_priority LOCAL infile '/etc/hostname' INTO TABLE loaded",
+      ]) {
+        const told = await peer.run(sql);
+        t.match(told.end, { ok: false, failure: { code: 90_009 } }, sql);
+      }
+      t.equal((await peer.run('SELECT COUNT(*) FROM loaded')).batches.join(), '[0]');
+    });
+
+    await t.test('a clean statement leaves a connection that is as new, and counts as one', async (t) => {
+      const { database, peer } = await open(t, server);
+      await peer.run('SET @x = 1, SESSION sql_mode = DEFAULT', { clean: true });
+      const told = await peer.run('SELECT @x, DATABASE(), @@character_set_results, @@net_write_timeout', {
+        clean: true,
+      });
+      t.equal(told.batches.join(), `[null,"${database}","utf8mb4",86400]`);
+    });
+
+    await t.test('text stays text after a statement that names other character sets', async (t) => {
+      const { database, peer } = await open(t, server);
+      await server.sql(
+        `CREATE PROCEDURE names() SET NAMES latin1;
+        CREATE TABLE t (a TEXT CHARACTER SET utf8mb4, n INT); INSERT INTO t VALUES ('é 😀', 1234)`,
+        { database },
+      );
+      await peer.run("PREPARE p FROM 'SET NAMES latin1'");
+      for (const sql of [
+        'SET NAMES latin1',
+        'SET character_set_results = utf16',
+        'SET character_set_results = NULL',
+        'SET CHARACTER SET latin1',
+        'SET @@session.character_set_results = binary',
+        'SET character_set_client = latin1',
+        'CALL names()',
+        'EXECUTE p',
+      ]) {
+        t.match((await peer.run(sql)).end, { ok: true }, sql);
+        t.equal((await peer.run("SELECT a, n, 'ß', a = 'é 😀' FROM t")).batches.join(), '["é 😀",1234,"ß",1]', sql);
+      }
+    });
+
+    await t.test('what the database knows of the last statement is not lost by our own', async (t) => {
+      const { database, peer } = await open(t, server);
+      await server.sql("CREATE TABLE names (a CHAR(3)); INSERT INTO names VALUES ('a'), ('b')", { database });
+      await peer.run("SET SESSION sql_mode = ''");
+      t.match((await peer.run("INSERT INTO names VALUES ('much too long'), ('x')")).end, {
+        ok: true,
+        outcome: { affectedRows: '2', warnings: 1 },
+      });
+      t.match((await peer.run('SHOW WARNINGS')).batches.join(), /Data truncated/, 'the warning can be shown');
+      await peer.run("UPDATE names SET a = 'z'");
+      t.equal((await peer.run('SELECT ROW_COUNT()')).batches.join(), '[4]');
+    });
+
+    await t.test('a connection that the database ends is told as lost, with its statement', async (t) => {
+      const { executor, id, peer } = await open(t, server);
+      const statement = peer.start('SELECT SLEEP(100)');
+      await runs(server, id);
+      await server.sql(`KILL CONNECTION ${id}`);
+      await executor.finished;
+      await until(() => peer.closed);
+      t.match(peer.told(statement).end, { ok: false, failure: { code: 90_006 } });
+      t.equal(peer.messages.filter(({ type }) => type === 'lost').length, 1);
+      t.equal(peer.messages.at(-1)?.type, 'lost');
+    });
+
+    await t.test('an idle connection that the database ends is told as lost', async (t) => {
+      const { executor, id, peer } = await open(t, server);
+      await server.sql(`KILL CONNECTION ${id}`);
+      await executor.finished;
+      await until(() => peer.closed);
+      t.equal(peer.messages.at(-1)?.type, 'lost');
+    });
+
+    await t.test('a close ends the connection, and what runs on it is cut off', async (t) => {
+      const { executor, id, peer } = await open(t, server);
+      peer.start(numbers(3_000_000), { creditRows: 10 });
+      await until(() => peer.messages.length > 1);
+      peer.post({ type: 'close' });
+      await executor.finished;
+      await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id}`)) === '0');
+      t.pass();
+    });
+
+    await t.test('the rows that the database has examined are told when asked for', async (t) => {
+      const { peer } = await open(t, server);
+      const statement = peer.start(
+        `SELECT COUNT(*) FROM (${numbers(3_000)}) a, (${numbers(3_000)}) b WHERE a.i * b.i = -1`,
+      );
+      const examined = (): number[] =>
+        peer.messages.flatMap((message) => (message.type === 'examined' ? [message.rows] : []));
+      await until(() => {
+        if (peer.idles === 0) peer.post({ type: 'examine', statement });
+        return peer.idles > 0 || examined().some((rows) => rows > 0);
+      });
+      peer.post({ type: 'cancel', statement });
+      await until(() => peer.idles > 0);
+      t.ok(
+        examined().some((rows) => rows > 0),
+        'a count was told',
+      );
+    });
+
+    await t.test('the entry serves a lease until its connection is gone, or was refused', async (t) => {
+      const { port1, port2 } = new MessageChannel();
+      const peer = new Peer(port1);
+      t.teardown(() => port1.close());
+      const served = serve({ port: port2, ...task(server, null) });
+      await until(() => peer.messages.length > 0);
+      t.same(peer.messages[0], { type: 'opened' });
+      t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
+      port1.close();
+      await served;
+
+      for (const [login, kind, code] of [
+        [{ user: uniqueName(), password: 'wrong', database: null }, 'denied', 1045],
+        [{ user: 'root', password: '', database: uniqueName() }, 'database', 1049],
+      ] as const) {
+        const refused = new MessageChannel();
+        const other = new Peer(refused.port1);
+        await serve({ port: refused.port2, ...task(server, null), login });
+        await until(() => other.closed);
+        t.equal(other.messages.length, 1);
+        t.match(other.messages[0], { type: 'refused', refusal: { kind, failure: { code } } });
+      }
+    });
+  });
+}
+
+const processCount = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST';
+
+function task(server: DatabaseServer, database: string | null, limits: Partial<WorkerLimits> = {}) {
+  const login: Login = { user: 'root', password: '', database };
+  return {
+    address: { socketPath: server.socketPath },
+    login,
+    limits: { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, ...limits },
+  };
+}
+
+/** An executor on a database of its own, with its connection's id. */
+async function open(t: Test, server: DatabaseServer, limits: Partial<WorkerLimits> = {}) {
+  const database = uniqueName();
+  await server.sql(`CREATE DATABASE ${database}`);
+  const { port1, port2 } = new MessageChannel();
+  const peer = new Peer(port1);
+  const controls = new Map<string, Control>();
+  const executor = new Executor({ port: port2, ...task(server, database, limits) }, controls);
+  t.teardown(async () => {
+    port1.close();
+    await executor.finished;
+    for (const control of controls.values()) control.close();
+    await server.sql(`DROP DATABASE ${database}`);
+  });
+  await executor.open();
+  await until(() => peer.messages.length > 0);
+  t.same(peer.messages[0], { type: 'opened' });
+  const id = Number((await peer.run('SELECT CONNECTION_ID()', { clean: true })).batches.join().replaceAll(/\D/g, ''));
+  peer.idles = 0;
+  return { database, executor, id, peer };
+}
+
+/** A statement of that many rows, of which each is numbered and has some 100 bytes. */
+function numbers(count: number): string {
+  const digits = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((digit) => `SELECT ${digit} AS d`).join(' UNION ALL ');
+  const powers = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000].filter((power) => power < count);
+  const tables = powers.map((power) => `(${digits}) AS t${power}`).join(' STRAIGHT_JOIN ');
+  const sum = powers.map((power) => `t${power}.d * ${power}`).join(' + ');
+  return `SELECT ${sum} + 1 AS i, REPEAT('x', 90) AS x FROM ${tables} LIMIT ${count}`;
+}
+
+/** Waits until the database runs a statement of that connection. */
+async function runs(server: DatabaseServer, id: number): Promise<void> {
+  await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id} AND COMMAND = 'Query'`)) === '1');
+}
+
+/** Gives whatever may still be on its way the time to come: a message each way after the database has done something. */
+async function settled(server: DatabaseServer, peer: Peer): Promise<void> {
+  const before = peer.messages.length;
+  await server.sql('DO SLEEP(0.1)');
+  await new Promise(setImmediate);
+  if (peer.messages.length !== before) await settled(server, peer);
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  await untilAsync(async () => condition());
+}
+
+async function untilAsync(condition: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 30_000;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error('what was waited for did not come');
+    await delay(5);
+  }
+}
+
+function uniqueName(): string {
+  return `executor_${randomUUID().replaceAll('-', '')}`;
+}
