@@ -46,14 +46,12 @@ async function main(): Promise<void> {
 
 /** Three requests against the sample database that can be pasted as they are. */
 function examples(url: string): string {
-  const statements = [
-    'SELECT river, station, level_mm, flow_m3s FROM station_now WHERE in_alarm ORDER BY flow_m3s DESC',
-    'SELECT label, bigint_signed, decimal_scaled, date_plain FROM type_gallery',
-    'SELECT * FROM reading',
+  const bodies = [
+    '{"sql":"SELECT river, station, level_mm, flow_m3s FROM station_now WHERE in_alarm"}',
+    '{"sql":"SELECT label, a_bigint, a_decimal, a_date, a_blob FROM type_gallery"}',
+    '{"sql":"SELECT * FROM reading","pagination":{"max_rows_per_page":3}}',
   ];
-  const lines = statements.map(
-    (sql) => `  curl -s -u root: -H 'Content-Type: application/json' -d '{"sql":"${sql}"}' ${url}/v1/query`,
-  );
+  const lines = bodies.map((body) => `  curl -u root: -H 'Content-Type: application/json' -d '${body}' ${url}/v1/query`);
   return `try it:\n${lines.join('\n')}\n`;
 }
 
