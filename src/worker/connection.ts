@@ -205,7 +205,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
 
   /**
    * COM_CHANGE_USER to the same user: rolls back, drops temporary tables, releases locks, forgets variables, prepared
-   * statements and roles, and selects the database (MySQL manual, "mysql_change_user()"). COM_RESET_CONNECTION costs as
+   * statements and (MySQL alone) roles, and selects the database (MySQL manual, "mysql_change_user()"). COM_RESET_CONNECTION costs as
    * many round trips, since it leaves the database and, on both servers, the active role as they are.
    * @throws DriverError if the user may no longer log in; the connection is of no more use then
    */

@@ -134,7 +134,7 @@ export class Executor {
    * long as we do (`net_write_timeout` ends a result whose reader stalls for 60 s).
    */
   async #prepare(connection: Connection): Promise<void> {
-    await connection.query(`SET NAMES utf8mb4, net_write_timeout = ${aDay}, wait_timeout = ${aDay}`);
+    await connection.query(`SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = ${aDay}`);
     this.#statementsSinceReset = 0;
   }
 
@@ -337,8 +337,6 @@ export class Executor {
         await forgetWhatResetKeeps(connection);
         await connection.reset();
         await this.#prepare(connection);
-        // MySQL's FOUND_ROWS() outlives a reset too, and no SET changes it.
-        if (!connection.isMariadb) await connection.query('DO (SELECT 1 FROM DUAL WHERE 0)');
       } else {
         if (running.kill !== null) await absorbKill(connection);
         // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
@@ -406,18 +404,24 @@ export class Executor {
   }
 }
 
-/** In seconds. The subquery makes MariaDB's FOUND_ROWS() 0, as it is on a new connection; a reset leaves it. */
+/** In seconds. The subquery without rows makes MariaDB's FOUND_ROWS() 0, which a reset leaves as it is. */
 const aDay = 'COALESCE((SELECT 1 FROM DUAL WHERE 0), 86400)';
 
 /**
- * Gives up what is neither a variable nor a lock, and therefore kept by COM_CHANGE_USER: MariaDB's active role (a default
- * role comes back with the reset) and its profiles, which tell the text of earlier statements; MySQL's resource group,
- * which those may not change whom the statement is refused. Stored functions can set all of them, so no text is safe.
+ * Gives up what COM_CHANGE_USER keeps, being neither a variable nor a lock. Any of it may be changed inside a stored
+ * function, so that no text of a statement is safe.
+ *
+ * MariaDB: the active role (a default role comes back with the reset), and the profiles, which tell the text of earlier
+ * statements and are cut to size when one is added.
+ * MySQL: FOUND_ROWS(), and the resource group, which whoever is refused the statement cannot have changed.
  */
 async function forgetWhatResetKeeps(connection: Connection): Promise<void> {
   if (connection.isMariadb) {
-    await connection.query('BEGIN NOT ATOMIC SET ROLE NONE; SET profiling_history_size = 0; END');
+    await connection.query(
+      'BEGIN NOT ATOMIC SET ROLE NONE; SET profiling = 1, profiling_history_size = 0; SET profiling = 0; END',
+    );
   } else {
+    await connection.query('SELECT 1 LIMIT 0');
     await connection.query('SET RESOURCE GROUP USR_default').catch((error: DriverError) => {
       if (isConnectionLost(error)) throw error;
     });
