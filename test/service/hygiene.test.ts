@@ -1,0 +1,279 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import t from 'tap';
+import { type DatabaseKind, isInstalled, startServer } from '../support/servers.ts';
+import { query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+const pairCount = 500;
+const lanes = 12;
+/** What is given up after the answer, by the clean-up of another connection, may be seen for this long at most. */
+const cleanUpMsMax = 2_000;
+
+/** Something to leave behind, and how to look for it. `$` stands for a number of its own. */
+interface Trace {
+  readonly leave: readonly string[];
+  readonly look: string;
+  readonly only?: DatabaseKind;
+  /** Other connections can see it too, so that a look may come before its connection is cleaned up. */
+  readonly shared?: boolean;
+  /** It stands in the way of every other statement while it lasts. */
+  readonly alone?: boolean;
+  /** The next statement of the same connection may not find it either; it is tried for the trouble it might make. */
+  readonly unseen?: boolean;
+}
+
+const traces: readonly Trace[] = [
+  { leave: ["SET SESSION sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'"], look: 'SELECT @@sql_mode, "a", \'\\n\'' },
+  { leave: ["SET SESSION time_zone = '+05:00'"], look: 'SELECT @@time_zone' },
+  { leave: ['SET autocommit = 0'], look: 'SELECT @@autocommit' },
+  {
+    leave: ['SET SESSION foreign_key_checks = 0, unique_checks = 0'],
+    look: 'SELECT @@foreign_key_checks, @@unique_checks',
+  },
+  { leave: ['SET sql_select_limit = 1'], look: 'SELECT * FROM t ORDER BY i' },
+  {
+    leave: ['SET SESSION net_write_timeout = 1, wait_timeout = 1'],
+    look: 'SELECT @@net_write_timeout, @@wait_timeout',
+  },
+  { leave: ['SET SESSION max_statement_time = 3'], look: 'SELECT @@max_statement_time', only: 'mariadb' },
+  { leave: ['SET SESSION max_execution_time = 3'], look: 'SELECT @@max_execution_time', only: 'mysql' },
+  {
+    leave: ['SET STATEMENT max_statement_time = 3 FOR SELECT 1'],
+    look: 'SELECT @@max_statement_time',
+    only: 'mariadb',
+    unseen: true,
+  },
+  { leave: ['SET @x = 5, @y := 6'], look: 'SELECT @x, @y' },
+  { leave: ['SELECT 7 INTO @x'], look: 'SELECT @x' },
+  { leave: ['USE mysql'], look: 'SELECT DATABASE()' },
+  { leave: ['CREATE DATABASE gone_$', 'USE gone_$', 'DROP DATABASE gone_$'], look: 'SELECT DATABASE()' },
+  { leave: ['CREATE TEMPORARY TABLE leak_$ (i INT)'], look: 'SELECT * FROM leak_$' },
+  { leave: ['CREATE TEMPORARY TABLE t AS SELECT 99 AS i'], look: 'SELECT * FROM t ORDER BY i' },
+  {
+    leave: ["SELECT GET_LOCK('leak_$', 0)"],
+    look: "SELECT IS_FREE_LOCK('leak_$'), IS_USED_LOCK('leak_$')",
+    shared: true,
+  },
+  { leave: ['BEGIN'], look: 'SELECT @@in_transaction', only: 'mariadb' },
+  { leave: ['START TRANSACTION READ ONLY'], look: 'INSERT INTO log VALUES ($)' },
+  { leave: ['SET TRANSACTION READ ONLY'], look: 'INSERT INTO log VALUES ($)' },
+  { leave: ['SET SESSION TRANSACTION READ ONLY'], look: 'INSERT INTO log VALUES ($)' },
+  {
+    leave: ['SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE'],
+    look: "SHOW SESSION VARIABLES LIKE '%isolation'",
+  },
+  {
+    leave: ['START TRANSACTION WITH CONSISTENT SNAPSHOT'],
+    look: `SELECT COUNT(*) FROM performance_schema.events_transactions_current e
+      JOIN performance_schema.threads t USING (THREAD_ID)
+      WHERE t.PROCESSLIST_ID = CONNECTION_ID() AND e.STATE = 'ACTIVE' AND e.AUTOCOMMIT = 'NO'`,
+    only: 'mysql',
+  },
+  { leave: ['CALL leave_open($)'], look: 'SELECT COUNT(*) FROM log WHERE i = -$', shared: true },
+  { leave: ['CALL leave_open($)'], look: 'INSERT INTO unique_log VALUES ($)', shared: true },
+  { leave: ['LOCK TABLES t READ'], look: 'SELECT COUNT(*) FROM log WHERE i = -1' },
+  { leave: ['LOCK TABLES t WRITE'], look: 'SELECT COUNT(*) FROM log WHERE i = -1' },
+  { leave: ["PREPARE leak FROM 'SELECT 1'"], look: 'EXECUTE leak' },
+  { leave: ['SET ROLE hygiene_role'], look: 'SELECT CURRENT_ROLE()' },
+  {
+    leave: ['SET NAMES latin1'],
+    look: "SELECT @@character_set_client, @@character_set_results, @@collation_connection, 'ä€😀'",
+    unseen: true,
+  },
+  { leave: ["SET collation_connection = 'utf8mb4_bin'"], look: 'SELECT @@collation_connection' },
+  { leave: ["SET lc_time_names = 'de_DE'"], look: "SELECT DATE_FORMAT('2020-01-01', '%W')" },
+  { leave: ['HANDLER t OPEN AS leak'], look: 'HANDLER leak READ FIRST' },
+  { leave: ['SELECT LAST_INSERT_ID(7)'], look: 'SELECT LAST_INSERT_ID()' },
+  { leave: ['INSERT INTO counted VALUES ()'], look: 'SELECT LAST_INSERT_ID(), @@last_insert_id, @@identity' },
+  { leave: ['SELECT SQL_CALC_FOUND_ROWS * FROM t LIMIT 1'], look: 'SELECT FOUND_ROWS()' },
+  { leave: ['DELETE FROM t WHERE i < 0', 'UPDATE counted SET v = v + 1'], look: 'SELECT ROW_COUNT()' },
+  { leave: ["SELECT CAST('x' AS SIGNED)"], look: 'SHOW WARNINGS' },
+  { leave: ["SELECT CAST('x' AS SIGNED)"], look: 'SELECT @@warning_count, @@error_count' },
+  { leave: ['SELECT nonsense'], look: 'SHOW ERRORS' },
+  { leave: ['SELECT nonsense'], look: 'SELECT @@warning_count, @@error_count' },
+  { leave: ['SELECT NEXT VALUE FOR counter'], look: 'SELECT LASTVAL(counter)', only: 'mariadb' },
+  { leave: ["XA START 'leak_$'"], look: 'COMMIT' },
+  { leave: ['SET timestamp = 1000'], look: 'SELECT UNIX_TIMESTAMP() < 5000' },
+  { leave: ['SET insert_id = 1000000'], look: 'SELECT @@insert_id' },
+  { leave: ['SET last_insert_id = 9'], look: 'SELECT LAST_INSERT_ID()' },
+  { leave: ['SET rand_seed1 = 1, rand_seed2 = 2'], look: 'SELECT RAND() < 0.0000001' },
+  { leave: ['SET pseudo_thread_id = 1'], look: 'SELECT @@pseudo_thread_id = 1, CONNECTION_ID() = 1' },
+  { leave: ['SET profiling = 1', 'SELECT 1'], look: 'SELECT @@profiling' },
+  { leave: ['SET profiling = 1', 'SELECT 1'], look: 'SHOW PROFILES' },
+  { leave: ['SET sql_safe_updates = 1'], look: 'DELETE FROM nothing' },
+  { leave: ['SET SESSION group_concat_max_len = 4'], look: "SELECT GROUP_CONCAT('abcdef')" },
+  { leave: ['KILL QUERY CONNECTION_ID()'], look: 'SELECT SLEEP(0.001)', unseen: true },
+  {
+    leave: ['SET RESOURCE GROUP hygiene_group'],
+    look: 'SELECT RESOURCE_GROUP FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()',
+    only: 'mysql',
+  },
+  { leave: ['FLUSH TABLES WITH READ LOCK'], look: 'INSERT INTO log VALUES ($)', shared: true, alone: true },
+  { leave: ['FLUSH TABLES t WITH READ LOCK'], look: 'INSERT INTO log VALUES ($)', shared: true, alone: true },
+  { leave: ['FLUSH TABLES t FOR EXPORT'], look: 'INSERT INTO log VALUES ($)', shared: true, alone: true },
+  {
+    leave: ['LOCK INSTANCE FOR BACKUP'],
+    look: "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OBJECT_TYPE = 'BACKUP LOCK'",
+    only: 'mysql',
+    shared: true,
+    alone: true,
+  },
+  { leave: ['BACKUP STAGE START'], look: 'BACKUP STAGE END', only: 'mariadb', alone: true },
+  { leave: ['BACKUP LOCK t'], look: "ALTER TABLE t COMMENT = 'again'", only: 'mariadb', alone: true },
+];
+
+const login = { user: 'hygiene', password: 'pw' };
+
+/** All of an answer that tells one state of a connection from another. */
+async function outcomeOf(sluice: SluiceProcess, sql: string, session?: object): Promise<string> {
+  const body = { pagination: { wait_time_secs: 20 }, ...(session && { session }) };
+  const { last, rows } = await query(sluice.url, sql, { ...login, body });
+  return JSON.stringify([last.state, last.error?.code ?? null, rows]);
+}
+
+/** A kept session, whose connection is closed when it ends, so that the next one has a connection of its own again. */
+async function openSession(sluice: SluiceProcess): Promise<{ id: string }> {
+  const { last } = await query(sluice.url, 'SET @opened = 1', { ...login, body: { session: { max_idle_time: 60 } } });
+  return { id: last.session_id };
+}
+
+for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
+  const skip = !isInstalled(kind);
+  t.test(`one-off statements leave nothing behind on ${kind}`, { skip, timeout: 180_000 }, async (t) => {
+    const seed = Number(process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+    t.comment(`seed ${seed}`);
+    // Some of what is left behind would stop every other test on a shared server.
+    const server = await startServer(kind);
+    t.teardown(() => server.stop());
+    await server.sql(`
+      CREATE USER hygiene@'%' IDENTIFIED BY 'pw'; GRANT ALL ON *.* TO hygiene@'%';
+      CREATE ROLE hygiene_role; GRANT hygiene_role TO hygiene@'%';
+      CREATE DATABASE hygiene; USE hygiene;
+      CREATE TABLE t (i INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3);
+      CREATE TABLE log (i INT); CREATE TABLE unique_log (i INT PRIMARY KEY); CREATE TABLE nothing (i INT);
+      CREATE TABLE counted (i INT AUTO_INCREMENT PRIMARY KEY, v INT DEFAULT 0);
+      INSERT INTO counted VALUES (1, 1);
+      ${kind === 'mariadb' ? 'CREATE SEQUENCE counter' : 'CREATE RESOURCE GROUP hygiene_group TYPE = USER'};
+      DELIMITER //
+      CREATE PROCEDURE leave_open(n INT) BEGIN
+        START TRANSACTION; INSERT INTO log VALUES (-n); INSERT INTO unique_log VALUES (n);
+      END//`);
+    const sluice = await startSluice([
+      ...['--mysql_url', `${server.url}hygiene`, '--connections_max', '4', '--worker_threads', '2'],
+      ...['--auth_cache_secs', '3600', '--connection_idle_secs', '3600', '--drain_secs', '0'],
+    ]);
+    t.teardown(() => sluice.stop());
+    const mine = traces.filter(({ only }) => only === undefined || only === kind);
+    let number = 1_000;
+
+    const expected = new Map<string, string>();
+    t.test('each trace can be found where it was left', async (t) => {
+      for (const { leave, look, unseen } of mine) {
+        const fresh = await openSession(sluice);
+        const clean = await outcomeOf(sluice, look.replaceAll('$', `${++number}`), fresh);
+        await query(sluice.url, 'KILL CONNECTION_ID()', { ...login, body: { session: fresh } });
+        expected.set(look, clean);
+        const session = await openSession(sluice);
+        number++;
+        for (const sql of leave) await outcomeOf(sluice, sql.replaceAll('$', `${number}`), session);
+        const found = await outcomeOf(sluice, look.replaceAll('$', `${number}`), session);
+        await query(sluice.url, 'KILL CONNECTION_ID()', { ...login, body: { session } });
+        if (!unseen) t.not(found, clean, leave.join('; '));
+        await server.sql('DELETE FROM hygiene.unique_log');
+      }
+    });
+
+    let lateLooks = 0;
+    const connections = new Map<number, number>();
+
+    /** Leaves something behind, looks for it at once, and says what was found that should not be. */
+    const tryOut = async ({ leave, look, shared }: Trace): Promise<string | null> => {
+      const own = `${++number}`;
+      for (const sql of leave) await outcomeOf(sluice, sql.replaceAll('$', own));
+      const began = performance.now();
+      for (let attempt = 0; ; attempt++) {
+        const found = await outcomeOf(sluice, look.replaceAll('$', own));
+        if (attempt > 0) lateLooks++;
+        if (found === expected.get(look)) return null;
+        if (!shared || performance.now() - began > cleanUpMsMax) return `${leave.join('; ')} → ${look}: ${found}`;
+        await delay(1);
+      }
+    };
+    const noteConnection = async (): Promise<void> => {
+      const { rows } = await query(sluice.url, 'SELECT CONNECTION_ID()', login);
+      const id = rows[0]?.[0] as number;
+      connections.set(id, (connections.get(id) ?? 0) + 1);
+    };
+
+    t.test('500 that leave something and 500 that look for it, one after the other', async (t) => {
+      const began = performance.now();
+      const found: string[] = [];
+      for (const trace of drawn(mine, pairCount, seed)) {
+        const leak = await tryOut(trace);
+        if (leak !== null) found.push(leak);
+        await noteConnection();
+      }
+      t.strictSame(found, []);
+      t.comment(
+        `${Math.round(performance.now() - began)} ms; ${connections.size} connections; ${lateLooks} second looks`,
+      );
+      t.ok(connections.size <= 4, 'no connection was given up, so that each was used again and again');
+    });
+
+    t.test('500 that leave something and 500 that look for it, many at once', async (t) => {
+      const began = performance.now();
+      const found: string[] = [];
+      lateLooks = 0;
+      connections.clear();
+      const pairs = drawn(
+        mine.filter(({ alone }) => !alone),
+        pairCount,
+        seed + 1,
+      );
+      const lane = async (): Promise<void> => {
+        for (let trace = pairs.pop(); trace !== undefined; trace = pairs.pop()) {
+          const leak = await tryOut(trace);
+          if (leak !== null) found.push(leak);
+          await noteConnection();
+        }
+      };
+      await Promise.all(Array.from({ length: lanes }, lane));
+      t.strictSame(found, []);
+      t.comment(
+        `${Math.round(performance.now() - began)} ms; ${connections.size} connections; ${lateLooks} second looks`,
+      );
+      t.ok(connections.size <= 4);
+    });
+
+    t.test('a kept session leaves nothing to the statements after it', async (t) => {
+      for (const trace of mine.filter(({ alone, unseen }) => !alone && !unseen)) {
+        const session = await openSession(sluice);
+        const own = `${++number}`;
+        for (const sql of trace.leave) await outcomeOf(sluice, sql.replaceAll('$', own), session);
+        await query(sluice.url, 'KILL CONNECTION_ID()', { ...login, body: { session } });
+        const clean = async () =>
+          (await outcomeOf(sluice, trace.look.replaceAll('$', own))) === expected.get(trace.look);
+        const deadline = performance.now() + cleanUpMsMax;
+        let isClean = await clean();
+        while (!isClean && trace.shared && performance.now() < deadline) isClean = await clean();
+        t.ok(isClean, trace.leave.join('; '));
+      }
+    });
+  });
+}
+
+/** The traces, each about as often as every other, in an order that follows from the seed (mulberry32). */
+function drawn(from: readonly Trace[], count: number, seed: number): Trace[] {
+  let state = seed >>> 0;
+  const random = (): number => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const all = Array.from({ length: count }, (_, index) => from[index % from.length] as Trace);
+  for (let last = all.length - 1; last > 0; last--) {
+    const other = Math.floor(random() * (last + 1));
+    [all[last], all[other]] = [all[other] as Trace, all[last] as Trace];
+  }
+  return all;
+}
