@@ -62,7 +62,7 @@ function field(column: Column): object {
 
 function statsMember(stats: QueryStats): object {
   return {
-    running_time_ms: stats.runningMs,
+    running_time_ms: Math.round(stats.runningMs * 1_000) / 1_000,
     scan_progress: progress(stats.scan),
     write_progress: progress(stats.write),
     result_progress: progress(stats.result),
