@@ -26,7 +26,13 @@ async function main(): Promise<void> {
       else void service.abort().then(() => process.exit(exitCodes[signal]));
     });
   }
-  service = await Service.start(config, observe, starting.signal);
+  try {
+    service = await Service.start(config, observe, starting.signal);
+  } catch (error) {
+    // Whoever asked for the end of the start has what was asked for.
+    if (signals > 0) process.exit(0);
+    throw error;
+  }
   const { embedded } = service;
   process.on('exit', () => embedded?.kill());
   if (signals > 0) {
@@ -51,7 +57,9 @@ function examples(url: string): string {
     '{"sql":"SELECT label, a_bigint, a_decimal, a_date, a_blob FROM type_gallery"}',
     '{"sql":"SELECT * FROM reading","pagination":{"max_rows_per_page":3}}',
   ];
-  const lines = bodies.map((body) => `  curl -u root: -H 'Content-Type: application/json' -d '${body}' ${url}/v1/query`);
+  const lines = bodies.map(
+    (body) => `  curl -u root: -H 'Content-Type: application/json' -d '${body}' ${url}/v1/query`,
+  );
   return `try it:\n${lines.join('\n')}\n`;
 }
 

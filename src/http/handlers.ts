@@ -68,7 +68,7 @@ export class Handlers {
   }
 
   async #postQuery(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (this.#draining) throw httpErrors.unavailable('the server is stopping and takes no more statements');
+    if (this.#draining) throw stopping();
     const { limits, queries, storage } = this.#parts;
     const credentials = credentialsOf(request.headers.authorization, this.#parts.anonymous);
     const text = await readJsonText(request, limits.bodyBytesMax);
@@ -76,9 +76,10 @@ export class Handlers {
     const account = await this.#verify(credentials);
     this.#admit(account.user);
     const session = await this.#sessionFor(body, account);
-    if (response.destroyed) {
-      if ('id' in session && body.session.type === 'new')
-        session.end('its client went away before the statement was sent');
+    // Both may have come to pass while the database was asked, and nobody would end a statement that was sent now.
+    if (response.destroyed || this.#draining) {
+      if ('id' in session && body.session.type === 'new') session.end('its statement was not sent');
+      if (this.#draining) throw stopping();
       throw new RequestAbortedError('the client went away before its statement was sent');
     }
     const query = new Query(
@@ -222,6 +223,10 @@ function parse(text: string, limits: HandlerLimits): QueryRequest {
     if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
     throw error;
   }
+}
+
+function stopping(): Error {
+  return httpErrors.unavailable('the server is stopping and takes no more statements');
 }
 
 function unknownQuery(id: string): Error {
