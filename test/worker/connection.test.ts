@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
+import { type EventEmitter, once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -268,6 +268,49 @@ t.test('a server that is not there, hangs up or says nothing is unavailable', as
     const error = await Connection.open({ ...options, address }).catch((error) => error);
     t.match(connectRefusal(error as DriverError), { kind: 'unavailable', failure: { code: 2002 } }, behaviour);
   }
+});
+
+t.test('a server that asks for a file all the same gets none, and loses the connection', async (t) => {
+  const received: unknown[] = [];
+  let asked = false;
+  const stub = mysql.createServer((peer) => {
+    const { stream, serverHandshake } = peer as unknown as {
+      stream: NodeJS.ReadWriteStream;
+      serverHandshake(this: object, options: object): void;
+    };
+    serverHandshake.call(peer, {
+      protocolVersion: 10,
+      serverVersion: '8.0.0',
+      connectionId: 1,
+      statusFlags: 2,
+      characterSet: 45,
+      capabilityFlags: 0x00ff_ffff,
+      authCallback: (_: unknown, done: (problem: null) => void) => done(null),
+    });
+    const events = peer as unknown as EventEmitter;
+    events.on('error', () => {});
+    events.on('query', () => {
+      asked = true;
+      stream.on('data', (bytes) => received.push(bytes));
+      stream.write(Buffer.concat([Buffer.of(12, 0, 0, 1, 0xfb), Buffer.from('/etc/passwd')]));
+    });
+  });
+  const listener = (stub as unknown as { _server: Server })._server;
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  t.teardown(() => listener.close());
+  const { port } = listener.address() as { port: number };
+  const connection = await Connection.open({
+    address: { host: '127.0.0.1', port, tls: 'off' },
+    user: 'root',
+    password: '',
+    timeoutMs: 5_000,
+  });
+  const lost = once(connection, 'lost');
+  await t.rejects(connection.query('SELECT 1'));
+  await lost;
+  t.ok(asked);
+  t.strictSame(received, []);
 });
 
 const processes = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST';

@@ -1,0 +1,182 @@
+import { createHash, randomUUID } from 'node:crypto';
+import t from 'tap';
+import { rawRows } from '../support/raw-rows.ts';
+import { sharedServers } from '../support/servers.ts';
+import { query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+const MiB = 1024 * 1024;
+
+/** The digits of a member of the answer, which may be more than a JavaScript number holds. */
+function member(body: string, name: string): string | undefined {
+  return new RegExp(`"${name}":([^,]+),`).exec(body)?.[1];
+}
+
+for (const server of await sharedServers()) {
+  const { kind } = server;
+  t.test(`statements on ${kind} ${server.version}`, async (t) => {
+    const database = `statements_${randomUUID().replaceAll('-', '')}`;
+    await server.sql(`CREATE DATABASE ${database} CHARACTER SET utf8mb4`);
+    t.teardown(() => server.sql(`DROP DATABASE ${database}`));
+    const start = async (...args: readonly string[]): Promise<SluiceProcess> => {
+      const sluice = await startSluice(['--mysql_url', `${server.url}${database}`, '--worker_threads', '1', ...args]);
+      t.teardown(() => sluice.stop());
+      return sluice;
+    };
+    const { url } = await start();
+
+    /** Runs a statement without rows and gives what is told of its outcome, as text. */
+    const outcome = async (sql: string, body: Record<string, unknown> = {}): Promise<(string | undefined)[]> => {
+      const { last, pages } = await query(url, sql, { body });
+      t.equal(last.error, null, sql.slice(0, 80));
+      t.strictSame(last.data, []);
+      t.strictSame(last.schema.fields, []);
+      const text = pages.at(-1)?.text ?? '';
+      return ['affected_rows', 'last_insert_id', 'warnings'].map((name) => member(text, name));
+    };
+
+    await t.test('4,096 columns are given, and more where the database gives more', async (t) => {
+      const columns = Array.from({ length: 4096 }, (_, index) => `${index} AS column_${index}`);
+      const { last, rows } = await query(url, `SELECT ${columns}`);
+      t.equal(last.error, null);
+      t.strictSame(
+        last.schema.fields.map(({ name }) => name),
+        columns.map((_, index) => `column_${index}`),
+      );
+      t.strictSame(rows, [columns.map((_, index) => index)]);
+      const more = await query(url, `SELECT ${columns}, 'one more'`);
+      t.equal(more.rows[0]?.[4096], 'one more', 'where no table is needed, the databases give more');
+    });
+
+    await t.test('a table as wide as the server makes one is read back', async (t) => {
+      const names = Array.from({ length: 1000 }, (_, index) => `c${index}`);
+      await outcome(`CREATE TABLE wide (${names.map((name) => `${name} TINYINT`)})`);
+      await outcome(`INSERT INTO wide (c0, c999) VALUES (1, 2)`);
+      const { rows } = await query(url, 'SELECT * FROM wide');
+      t.strictSame(rows, [[1, ...new Array<null>(998).fill(null), 2]]);
+    });
+
+    await t.test('statements without columns tell what they changed', async () => {
+      t.strictSame(await outcome('DO 1'), ['0', 'null', '0']);
+      await outcome('CREATE TABLE k (id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, v INT, UNIQUE (v))');
+      t.strictSame(await outcome('INSERT INTO k (v) VALUES (10), (20), (30)'), ['3', '1', '0']);
+      t.strictSame(await outcome('UPDATE k SET v = v'), ['0', 'null', '0'], 'a row that stays as it is is not counted');
+      t.strictSame(await outcome('UPDATE k SET v = v + 1 ORDER BY v DESC LIMIT 2'), ['2', 'null', '0']);
+      const upsert = 'INSERT INTO k (id, v) VALUES (1, 10) ON DUPLICATE KEY UPDATE v = 11';
+      t.strictSame((await outcome(upsert))[0], '2');
+      t.strictSame((await outcome('REPLACE INTO k VALUES (1, 12)'))[0], '2');
+      t.strictSame(await outcome('DELETE FROM k'), ['3', 'null', '0']);
+    });
+
+    await t.test('ids past 2^53 and 2^63 keep their digits', async (t) => {
+      await outcome('CREATE TABLE ids (id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, v INT)');
+      for (const id of ['9007199254740993', '9223372036854775813', '18446744073709551613']) {
+        await outcome(`ALTER TABLE ids AUTO_INCREMENT = ${id}`);
+        t.strictSame(await outcome('INSERT INTO ids (v) VALUES (1)'), ['1', id, '0']);
+        const { pages } = await query(url, `SELECT id FROM ids WHERE id = ${id}`);
+        t.strictSame(rawRows(pages[0]?.text ?? ''), [[id]]);
+      }
+      const set = 'UPDATE ids SET v = 2, id = LAST_INSERT_ID(18446744073709551615) WHERE id = 9007199254740993';
+      t.strictSame(await outcome(set), ['1', '18446744073709551615', '0']);
+    });
+
+    await t.test('warnings are counted, of statements with rows and without', async (t) => {
+      const { last } = await query(url, "SELECT CAST('abc' AS SIGNED), CAST('def' AS SIGNED)");
+      t.equal(last.warnings, 2);
+      t.equal((await query(url, 'SELECT 1')).last.warnings, 0);
+      const kept = await query(url, "SET SESSION sql_mode = ''", { body: { session: { max_idle_time: 60 } } });
+      const body = { session: { id: kept.last.session_id } };
+      await outcome('CREATE TABLE names (short CHAR(2))', body);
+      t.strictSame(await outcome("INSERT INTO names VALUES ('abc'), ('d'), ('efg')", body), ['3', 'null', '2']);
+      const shown = await query(url, 'SHOW WARNINGS', { body });
+      t.equal(shown.rows.length, 2, 'the session can show them');
+      t.match(shown.rows[0]?.[2], /Data truncated/);
+    });
+
+    await t.test('of several result sets none is given, and the statement has run to its end', async (t) => {
+      await server.sql(
+        `CREATE TABLE ran (what TEXT);
+        CREATE PROCEDURE one() SELECT 1 AS a UNION SELECT 2;
+        CREATE PROCEDURE none() INSERT INTO ran VALUES ('none'), ('none');
+        DELIMITER //
+        CREATE PROCEDURE two() BEGIN SELECT 1 AS a; SELECT 2 AS b; INSERT INTO ran VALUES ('two'); END//`,
+        { database },
+      );
+      const one = await query(url, 'CALL one()');
+      t.equal(one.last.error, null);
+      t.strictSame(one.rows, [[1], [2]]);
+      t.strictSame((await outcome('CALL none()'))[1], 'null');
+      const two = await query(url, 'CALL two()');
+      t.match(two.last, { state: 'Failed', error: { code: 90_008, sqlstate: 'HY000' }, data: [], next_uri: null });
+      t.strictSame((await query(url, 'SELECT what FROM ran ORDER BY what')).rows, [['none'], ['none'], ['two']]);
+    });
+
+    await t.test('a session that changes its character sets still reads and writes any text', async (t) => {
+      await outcome('CREATE TABLE texts (v TEXT CHARACTER SET utf8mb4)');
+      for (const sql of [
+        'SET NAMES latin1',
+        'SET NAMES utf8',
+        'SET character_set_results = utf16',
+        'SET character_set_results = NULL',
+        "EXECUTE IMMEDIATE 'SET NAMES latin1'",
+      ]) {
+        // MySQL has no EXECUTE IMMEDIATE.
+        if (kind === 'mysql' && sql.startsWith('EXECUTE')) continue;
+        const { last } = await query(url, sql, { body: { session: { max_idle_time: 60 } } });
+        t.equal(last.error, null, sql);
+        const body = { session: { id: last.session_id } };
+        t.strictSame((await outcome("INSERT INTO texts VALUES ('é 長 😀')", body))[0], '1');
+        const read = await query(url, "SELECT v, 'ü 😀' AS `名`, 17 FROM texts LIMIT 1", { body });
+        t.strictSame(read.rows, [['é 長 😀', 'ü 😀', 17]], sql);
+        t.equal(read.last.schema.fields[1]?.name, '名', sql);
+        const failed = await query(url, "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'é 長'", { body });
+        t.equal(failed.last.error?.message, 'é 長', sql);
+      }
+      t.strictSame((await query(url, 'SELECT COUNT(DISTINCT BINARY v) FROM texts')).rows, [[1]]);
+    });
+
+    await t.test('text whose bytes are not what its character set says becomes U+FFFD', async (t) => {
+      // Within one statement, as the database is asked to speak utf8mb4 again after it.
+      const procedure =
+        'DELIMITER //\nCREATE PROCEDURE spoil() BEGIN SET character_set_results = latin1; SELECT %; END//';
+      const text = '\u0001é"\\ü😀';
+      await server.sql(procedure.replace('%', `_utf8mb4 0x${Buffer.from(text).toString('hex')} AS v, 5 AS n`), {
+        database,
+      });
+      const { last, pages } = await query(url, 'CALL spoil()');
+      t.equal(last.error, null);
+      const printed = Buffer.from('\u0001é"\\ü?', 'latin1');
+      const expected = JSON.stringify(new TextDecoder().decode(printed));
+      t.strictSame(rawRows(pages[0]?.text ?? ''), [[expected, '5']]);
+    });
+
+    await t.test('a row larger than --row_bytes_max fails its statement with 90007', async (t) => {
+      const exact = await query(url, `SELECT LENGTH(REPEAT('x', ${64 * MiB}))`);
+      t.strictSame(exact.rows, [[64 * MiB]]);
+      for (const sql of [`SELECT REPEAT('x', ${64 * MiB})`, `SELECT REPEAT(0xff, ${32 * MiB})`]) {
+        const { last } = await query(url, sql);
+        t.match(last, { state: 'Failed', error: { code: 90_007 }, data: [], next_uri: null });
+        t.match(last.error?.message, /--row_bytes_max/);
+      }
+      t.strictSame((await query(url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('a cell of 64 MiB is given whole where the limit allows it', async (t) => {
+      const large = await start('--row_bytes_max', String(200 * MiB));
+      for (const [sql, expected] of [
+        [`SELECT REPEAT('x', ${64 * MiB})`, Buffer.alloc(64 * MiB, 'x')],
+        [`SELECT REPEAT(0xfe, ${64 * MiB})`, Buffer.alloc(128 * MiB, 'FE')],
+      ] as const) {
+        const { last, pages } = await query(large.url, sql, { body: { pagination: { wait_time_secs: 30 } } });
+        t.equal(last.error, null);
+        const text = pages.find((page) => page.json.data.length > 0)?.text ?? '';
+        const data = text.slice(text.indexOf('"data":[["') + 10, text.indexOf('"]],"stats"'));
+        t.equal(data.length, expected.length);
+        t.equal(sha256(data), sha256(expected));
+      }
+    });
+  });
+}
+
+function sha256(content: string | Buffer): string {
+  return createHash('sha256').update(content).digest('hex');
+}
