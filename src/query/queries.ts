@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { Observe } from '../events.ts';
 import { failures } from '../wire/statement.ts';
 import type { Query } from './query.ts';
@@ -185,7 +185,7 @@ export class Queries {
   }
 }
 
-/** An id that sorts by time (48 bits of milliseconds) and cannot be guessed (104 random bits). */
+/** An id that sorts by time (48 bits of milliseconds) and cannot be guessed (122 random bits). */
 export function newQueryId(): string {
-  return Date.now().toString(16).padStart(12, '0') + randomBytes(13).toString('hex');
+  return Date.now().toString(16).padStart(12, '0') + randomUUID().replaceAll('-', '');
 }

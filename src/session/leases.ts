@@ -255,7 +255,7 @@ export class Leases {
 }
 
 function keyOf(owner: LeaseOwner): string {
-  return JSON.stringify([owner.digest, owner.login.database]);
+  return `${owner.digest} ${owner.login.database ?? ''}`;
 }
 
 function unavailable(message: string): RefusedError {

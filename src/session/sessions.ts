@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { Observe } from '../events.ts';
 import type { Account } from './accounts.ts';
 import { RefusedError } from './lease.ts';
@@ -39,7 +39,7 @@ export class Sessions {
       const { user, password, digest } = account;
       const lease = await this.#leases.acquire({ login: { user, password, database }, digest });
       const options = {
-        id: randomBytes(16).toString('hex'),
+        id: randomUUID().replaceAll('-', ''),
         owner: user,
         idleMs: Math.min(idleMs, this.#options.sessionIdleMsMax),
         queueMax: this.#options.sessionQueueMax,
