@@ -4,6 +4,9 @@ import { rawRows } from '../support/raw-rows.ts';
 import { sharedServers } from '../support/servers.ts';
 import { query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
+// Both servers share the machine with whatever else it does.
+t.setTimeout(240_000);
+
 const MiB = 1024 * 1024;
 
 /** The digits of a member of the answer, which may be more than a JavaScript number holds. */

@@ -4,6 +4,9 @@ import { rawRows } from '../support/raw-rows.ts';
 import { type DatabaseKind, type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { type Field, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
+// Both servers share the machine with whatever else it does.
+t.setTimeout(240_000);
+
 /*
  * Every type of both servers, compared with what the server's own command line client prints. What is expected is never
  * computed from what the service says: it is the client's text, put into the form that the table of values names.

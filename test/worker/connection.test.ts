@@ -13,6 +13,9 @@ import { Connection } from '#src/worker/connection.js';
 import { connectRefusal, type DriverError } from '#src/worker/failures.js';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
+// Both servers share the machine with whatever else it does.
+t.setTimeout(240_000);
+
 const packageFile = new URL('../../../package.json', import.meta.url);
 
 t.test('the driver is the version whose inside is known', (t) => {

@@ -9,6 +9,9 @@ import serve from '#src/worker/entry.js';
 import { Executor } from '#src/worker/executor.js';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
+// Both servers share the machine with whatever else it does.
+t.setTimeout(240_000);
+
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
