@@ -1,0 +1,449 @@
+import { randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { connectTo, requestText } from '../support/raw-http.ts';
+import { type DatabaseKind, isInstalled, startServer } from '../support/servers.ts';
+import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+/*
+ * A database that is not there, goes away, falls silent or is full, and clients that vanish. The service has to say what
+ * is wrong, wait for nothing for ever, and work again as soon as the database does.
+ */
+
+const DEADLINE_MS = 30_000;
+const POLL_MS = 20;
+const CONNECT_TIMEOUT_SECS = 1;
+const VANISHING_CLIENTS = 500;
+const MIB = 1024 * 1024;
+
+/** A row of a kilobyte, more often than any buffer holds. */
+const manyRows = `SELECT REPEAT('x', 1000) FROM information_schema.COLUMNS a CROSS JOIN information_schema.COLUMNS b`;
+
+/** Counts until it is stopped. (MySQL lets SLEEP succeed when a shutdown cuts it short.) */
+const counting = `SELECT COUNT(*) FROM ${['a', 'b', 'c'].map((name) => `information_schema.COLUMNS ${name}`).join(' CROSS JOIN ')}`;
+
+const noWait = { pagination: { wait_time_secs: 0 } };
+
+for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
+  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
+    const server = await startServer(kind, ['--max-allowed-packet=4M']);
+    t.teardown(() => server.stop());
+    const url = `mysql://root@127.0.0.1:${server.port}/`;
+
+    await t.test('a database that is not there at the start may come later', async (t) => {
+      await server.terminate();
+      const sluice = await start(t, ['--mysql_url', url]);
+      t.equal((await get(sluice.url, '/health')).text, 'ok');
+      await isUnavailable(t, sluice, /cannot be reached/);
+      await server.restart();
+      await untilReady(sluice);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('a login that is refused is the user’s trouble, and leaves the service ready', async (t) => {
+      const sluice = await start(t, ['--mysql_url', url]);
+      for (const credentials of [{ user: 'nobody_at_all' }, { password: 'wrong' }]) {
+        const reply = await post(sluice.url, { sql: 'SELECT 1' }, credentials);
+        t.equal(reply.status, 401, reply.text);
+        t.match(reply.headers, { 'www-authenticate': 'Basic realm="sluice"' });
+      }
+      const { json } = await post(sluice.url, { sql: 'SELECT 1', ...noWait });
+      for (const uri of [json.stats_uri, json.final_uri]) {
+        t.equal((await get(sluice.url, uri, { password: 'wrong' })).status, 401, 'no poll without the password');
+      }
+      t.equal((await get(sluice.url, '/ready')).status, 200);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('a user who may log in no more is refused, once what was known of the login is old', async (t) => {
+      const user = `fired_${randomBytes(4).toString('hex')}`;
+      await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'before'`);
+      const sluice = await start(t, ['--mysql_url', url, '--auth_cache_secs', '1']);
+      const before = { user, password: 'before' };
+      t.same((await query(sluice.url, 'SELECT 1', before)).rows, [[1]]);
+      await server.sql(`ALTER USER ${user}@'%' IDENTIFIED BY 'after'`);
+      const reply = await until(
+        () => post(sluice.url, { sql: 'SELECT 1' }, before),
+        ({ status }) => status !== 200,
+      );
+      t.equal(reply.status, 401);
+      t.same((await query(sluice.url, 'SELECT 1', { user, password: 'after' })).rows, [[1]]);
+    });
+
+    for (const how of ['is killed', 'is shut down'] as const) {
+      const end = () => (how === 'is killed' ? server.kill() : server.terminate());
+
+      await t.test(
+        `a database that ${how} fails what runs, loses sessions, and keeps results that were read`,
+        async (t) => {
+          const sluice = await start(t, ['--mysql_url', url]);
+          const running = (await post(sluice.url, { sql: counting, ...noWait })).json;
+          const stream = { sql: manyRows, pagination: { max_rows_per_page: 10 } };
+          const streaming = (await post(sluice.url, stream)).json;
+          t.equal(streaming.data.length, 10);
+          const done = { sql: "SELECT 'kept', SLEEP(0)", pagination: { max_rows_per_page: 1 } };
+          const finished = (await post(sluice.url, { ...done, sql: `${done.sql} UNION ALL SELECT 'too', 1` })).json;
+          const settled = await until(
+            async () => (await get(sluice.url, finished.stats_uri)).json,
+            ({ state }) => state !== 'Running',
+          );
+          t.equal(settled.state, 'Succeeded');
+          const kept = (await query(sluice.url, 'SET @x = 1', { body: { session: { max_idle_time: 600 } } })).last;
+          const polled = get(sluice.url, running.next_uri as string);
+
+          await end();
+
+          const failed = await follow(sluice, (await polled).json);
+          t.match(failed, { state: 'Failed', data: [], next_uri: null }, 'what ran has failed');
+          t.equal(failed.error?.code, 90006, `${failed.error?.code} ${failed.error?.message}`);
+          const cut = await follow(sluice, streaming);
+          t.match(cut, { state: 'Failed', error: { code: 90006 }, next_uri: null }, 'so has what was being read');
+
+          const next = (await get(sluice.url, finished.next_uri as string)).json;
+          t.match(
+            next,
+            { state: 'Succeeded', data: [['too', 1]], next_uri: null },
+            'a result that is whole can be read',
+          );
+          const again = (await get(sluice.url, finished.next_uri as string)).json;
+          t.same(again.data, next.data, 'and read again');
+          t.equal((await get(sluice.url, finished.final_uri)).status, 200);
+
+          const orphan = (await post(sluice.url, { sql: 'SELECT @x', session: { id: kept.session_id } })).json;
+          t.match(orphan, { state: 'Failed', error: { code: 90001 } }, 'the session is gone');
+          await isUnavailable(t, sluice, /cannot be reached/);
+
+          await server.restart();
+          await untilReady(sluice);
+          t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]], 'one-off statements work again');
+          const later = (await post(sluice.url, { sql: 'SELECT @x', session: { id: kept.session_id } })).json;
+          t.match(later, { state: 'Failed', error: { code: 90001 } }, 'the session stays gone');
+          const fresh = (await query(sluice.url, 'SET @x = 2', { body: { session: { max_idle_time: 600 } } })).last;
+          const { rows } = await query(sluice.url, 'SELECT @x', { body: { session: { id: fresh.session_id } } });
+          t.same(rows, [[2]], 'a new one works');
+        },
+      );
+    }
+
+    await t.test('connections that died unused are not handed to the next statements', async (t) => {
+      const sluice = await start(t, ['--mysql_url', url]);
+      await Promise.all(Array.from({ length: 10 }, () => query(sluice.url, 'SELECT 1')));
+      await server.kill();
+      await server.restart();
+      const answers = await Promise.all(Array.from({ length: 20 }, () => query(sluice.url, 'SELECT 1')));
+      for (const { last } of answers) t.match(last, { state: 'Succeeded', data: [[1]] });
+    });
+
+    await t.test('an operator who kills a connection fails its statement and nothing else', async (t) => {
+      const sluice = await start(t, ['--mysql_url', url]);
+      const victim = (await post(sluice.url, { sql: "SELECT SLEEP(600), 'victim'", ...noWait })).json;
+      const other = (await post(sluice.url, { sql: "SELECT SLEEP(600), 'other'", ...noWait })).json;
+      const find = `SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = "SELECT SLEEP(600), 'victim'"`;
+      const id = await until(
+        () => server.sql(find),
+        (id) => id !== '',
+      );
+      await server.sql(`KILL ${id}`);
+      const last = await follow(sluice, victim);
+      t.match(last, { state: 'Failed', error: { code: 90006 } }, `${last.error?.code} ${last.error?.message}`);
+      t.equal((await get(sluice.url, other.stats_uri)).json.state, 'Running');
+      t.equal((await get(sluice.url, other.final_uri)).status, 200);
+    });
+
+    await t.test('a database that is stopped in its tracks is given up after the time to connect', async (t) => {
+      const sluice = await start(t, ['--mysql_url', url, '--auth_cache_secs', '0']);
+      server.pause();
+      try {
+        const begin = performance.now();
+        const replies = await Promise.all([
+          post(sluice.url, { sql: 'SELECT 1' }),
+          get(sluice.url, '/ready'),
+          post(sluice.url, { sql: 'SELECT 1' }, { user: 'somebody' }),
+        ]);
+        const tookMs = performance.now() - begin;
+        for (const reply of replies) t.equal(reply.status, 503, reply.text);
+        t.match(replies[0].headers, { 'retry-after': /\d/ });
+        t.ok(tookMs < CONNECT_TIMEOUT_SECS * 1000 + 4000, `${Math.round(tookMs)} ms`);
+        t.equal((await get(sluice.url, '/health')).status, 200);
+      } finally {
+        server.resume();
+      }
+      await untilReady(sluice);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('a statement that a stopped database does not answer can be polled and cancelled', async (t) => {
+      const sluice = await start(t, ['--mysql_url', url, '--kill_timeout_secs', '1']);
+      const kept = (await query(sluice.url, 'SELECT 1', { body: { session: { max_idle_time: 60 } } })).last;
+      server.pause();
+      try {
+        const session = { id: kept.session_id };
+        const first = (await post(sluice.url, { sql: 'SELECT 1', session, ...noWait })).json;
+        t.equal(first.state, 'Running');
+        const polled = (await get(sluice.url, first.next_uri as string)).json;
+        t.equal(polled.state, 'Running');
+        t.equal((await get(sluice.url, `${first.stats_uri}/kill`)).status, 200);
+        t.match((await get(sluice.url, first.stats_uri)).json, { state: 'Failed', error: { code: 90002 } });
+      } finally {
+        server.resume();
+      }
+      await untilReady(sluice);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('a database that falls silent at any point of a login is given up', async (t) => {
+      const proxy = await startProxy(t, server.port);
+      const args = ['--mysql_url', `mysql://root@127.0.0.1:${proxy.port}/`, '--auth_cache_secs', '0'];
+      const sluice = await start(t, args);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]], 'the way through the proxy works');
+      // What the database says, in bytes let through: nothing, half a greeting, the greeting, and parts of what follows.
+      for (const bytes of [0, 20, 95, 100, 110, 120, 130, 140]) {
+        proxy.silenceAfter(bytes);
+        const begin = performance.now();
+        const reply = await post(sluice.url, { sql: 'SELECT 1' }, { user: 'root' });
+        const tookMs = Math.round(performance.now() - begin);
+        t.equal(reply.status, 503, `${bytes} bytes: ${reply.text}`);
+        t.ok(tookMs < 2 * CONNECT_TIMEOUT_SECS * 1000 + 4000, `${bytes} bytes: ${tookMs} ms`);
+      }
+      proxy.silenceAfter(Number.POSITIVE_INFINITY);
+      await untilReady(sluice);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('a database that speaks another protocol is unavailable', async (t) => {
+      const strange = await listen(t, (socket) => {
+        socket.on('error', () => {});
+        socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nthis is no database, whatever you think');
+      });
+      const sluice = await start(t, ['--mysql_url', `mysql://root@127.0.0.1:${strange}/`]);
+      await isUnavailable(t, sluice, /./);
+      t.equal((await get(sluice.url, '/health')).status, 200);
+    });
+
+    await t.test('a database that has no connection left is unavailable for a while', async (t) => {
+      const sluice = await start(t, ['--mysql_url', url, '--auth_cache_secs', '0']);
+      const holders: Socket[] = [];
+      await server.sql('SET GLOBAL max_connections = 10');
+      try {
+        // Of those that never log in, too, every one counts.
+        for (let count = 0; count < 20; count++) holders.push(connect(server.port, '127.0.0.1').on('error', () => {}));
+        const reply = await until(
+          () => post(sluice.url, { sql: 'SELECT 1' }, { user: 'nobody_at_all' }),
+          ({ status }) => status !== 401,
+        );
+        t.equal(reply.status, 503, reply.text);
+        t.match(reply.text, /too many connections/i);
+        t.ok(reply.headers['retry-after']);
+      } finally {
+        for (const socket of holders) socket.destroy();
+        await until(
+          () =>
+            server.sql('SET GLOBAL max_connections = 2500').then(
+              () => true,
+              () => false,
+            ),
+          (done) => done,
+        );
+      }
+      await untilReady(sluice);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('a statement that is too long for the database fails and does no harm', async (t) => {
+      const sluice = await start(t, ['--mysql_url', url]);
+      const { last } = await query(sluice.url, `SELECT LENGTH('${'x'.repeat(6 * MIB)}')`);
+      t.equal(last.state, 'Failed');
+      // The server says so before it ends the connection, which may be faster than its word.
+      t.ok([1153, 90006].includes(last.error?.code ?? 0), `${last.error?.code} ${last.error?.message}`);
+      t.same((await query(sluice.url, `SELECT LENGTH('${'x'.repeat(3 * MIB)}')`)).rows, [[3 * MIB]]);
+    });
+
+    await t.test('clients that vanish at any moment leave nothing behind', { timeout: 120_000 }, async (t) => {
+      const user = `gone_${randomBytes(4).toString('hex')}`;
+      await server.sql(`CREATE USER ${user}@'%'`);
+      const sluice = await start(t, [
+        '--mysql_url',
+        url,
+        '--connections_max',
+        '16',
+        '--connection_idle_secs',
+        '1',
+        '--result_timeout_secs',
+        '2',
+        // The results of one crowd may fill every buffer, and memory that was used once is not given back at once.
+        '--buffer_bytes_max',
+        `${2 * MIB}`,
+        '--page_bytes_max',
+        `${MIB}`,
+      ]);
+      await query(sluice.url, 'SELECT 1', { user });
+      const seed = randomBytes(4).readUInt32LE();
+      t.comment(`seed ${seed}`);
+      const random = generator(seed);
+      const crowd = async (): Promise<void> => {
+        for (let done = 0; done < VANISHING_CLIENTS / 2; done += 10) {
+          await Promise.all(Array.from({ length: 10 }, () => vanish(sluice, user, random)));
+        }
+      };
+      const fdsBefore = descriptors(sluice);
+      // The first half brings the memory to its level; what leaks would show in the second.
+      await crowd();
+      const memoryBefore = sluice.memoryBytes();
+      await crowd();
+      const rest = await until(
+        () =>
+          server.sql(
+            `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}' AND COMMAND <> 'Sleep'`,
+          ),
+        (count) => count === '0',
+      );
+      t.equal(rest, '0', 'no statement of theirs runs on, once the results that nobody polls have expired');
+      await until(
+        () => server.sql(`SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}'`),
+        (count) => count === '0',
+      );
+      const fds = await until(
+        () => descriptors(sluice),
+        (count) => count <= fdsBefore + 4,
+      );
+      t.ok(fds <= fdsBefore + 4, `${fdsBefore} descriptors before, ${fds} after`);
+      const grownMib = (sluice.memoryBytes() - memoryBefore) / MIB;
+      t.comment(`memory has grown by ${grownMib.toFixed(1)} MiB`);
+      t.ok(grownMib < 100, `memory has grown by ${grownMib.toFixed(1)} MiB`);
+      t.same((await query(sluice.url, 'SELECT 1', { user })).rows, [[1]]);
+      t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
+    });
+  });
+}
+
+async function start(t: Test, args: readonly string[]): Promise<SluiceProcess> {
+  const common = ['--connect_timeout_secs', `${CONNECT_TIMEOUT_SECS}`, '--drain_secs', '0', '--worker_threads', '2'];
+  const sluice = await startSluice([...common, ...args]);
+  t.teardown(() => sluice.kill());
+  return sluice;
+}
+
+async function isUnavailable(t: Test, sluice: SluiceProcess, reason: RegExp): Promise<void> {
+  const ready = await until(
+    () => get(sluice.url, '/ready'),
+    ({ status }) => status !== 200,
+  );
+  t.equal(ready.status, 503);
+  t.match(ready.text, reason, 'readiness gives the reason');
+  const reply = await post(sluice.url, { sql: 'SELECT 1' });
+  t.equal(reply.status, 503, reply.text);
+  t.match(reply.text, reason);
+  t.notMatch(reply.text, /\n|at \S+:\d+:\d+/, 'in one line');
+  t.match(reply.headers, { 'retry-after': /^\d+$/ });
+}
+
+async function untilReady(sluice: SluiceProcess): Promise<void> {
+  await until(
+    () => get(sluice.url, '/ready'),
+    ({ status }) => status === 200,
+  );
+}
+
+async function follow(sluice: SluiceProcess, first: QueryResponse): Promise<QueryResponse> {
+  let last = first;
+  while (last.next_uri !== null) last = (await get(sluice.url, last.next_uri)).json;
+  return last;
+}
+
+/** Sends some of a request, or all of it, reads some of the answer or none, and is gone. */
+async function vanish(sluice: SluiceProcess, user: string, random: (below: number) => number): Promise<void> {
+  const statements = ['SELECT SLEEP(600)', 'SELECT 1', manyRows, `SELECT REPEAT('x', ${3 * MIB})`, 'nonsense'];
+  const sql = statements[random(statements.length)] as string;
+  const body = JSON.stringify({ sql, pagination: { wait_time_secs: random(3), max_rows_per_page: 1 + random(5000) } });
+  const headers = {
+    'Content-Type': 'application/json',
+    Authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}`,
+  };
+  const whole = requestText('POST /v1/query HTTP/1.1', headers, body);
+  const sent = random(4) === 0 ? whole.subarray(0, random(whole.length)) : whole;
+  const socket = connectTo(sluice.url);
+  socket.on('error', () => {});
+  await new Promise<void>((resolve) => {
+    socket.once('close', () => resolve());
+    const leave = (): void => {
+      if (random(2) === 0) socket.destroy();
+      else socket.resetAndDestroy();
+    };
+    socket.write(sent, () => {
+      // A moment of the statement's life, or the first bytes of its answer, whichever comes first.
+      if (random(2) === 0) socket.once('data', leave);
+      setTimeout(leave, random(60));
+    });
+  });
+}
+
+function descriptors(sluice: SluiceProcess): number {
+  return process.platform === 'linux' ? readdirSync(`/proc/${sluice.pid}/fd`).length : 0;
+}
+
+/** A way to a database that can be made to say nothing more after so many bytes of a connection. */
+async function startProxy(t: Test, port: number) {
+  let bytesMax = Number.POSITIVE_INFINITY;
+  const sockets = new Set<Socket>();
+  const proxyPort = await listen(t, (socket) => {
+    const through = connect(port, '127.0.0.1');
+    let left = bytesMax;
+    for (const end of [socket, through]) {
+      sockets.add(end);
+      end.on('error', () => {});
+    }
+    socket.on('data', (chunk) => through.write(chunk));
+    through.on('data', (chunk) => {
+      socket.write(chunk.subarray(0, Math.max(0, left)));
+      left -= chunk.length;
+    });
+    socket.on('close', () => through.destroy());
+    through.on('close', () => socket.destroy());
+  });
+  return {
+    port: proxyPort,
+    /** Holds for connections from now on; those that are open are cut. */
+    silenceAfter: (bytes: number) => {
+      bytesMax = bytes;
+      for (const socket of sockets) socket.destroy();
+      sockets.clear();
+    },
+  };
+}
+
+async function listen(t: Test, onConnection: (socket: Socket) => void): Promise<number> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    onConnection(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** A small generator of numbers that a seed repeats (mulberry32). */
+function generator(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
+  };
+}
+
+async function until<T>(ask: () => T | Promise<T>, holds: (value: T) => boolean): Promise<T> {
+  const deadline = performance.now() + DEADLINE_MS;
+  for (;;) {
+    const value = await ask();
+    if (holds(value)) return value;
+    if (performance.now() > deadline) throw new Error(`it did not come to pass; at the end it was ${value}`);
+    await delay(POLL_MS);
+  }
+}
