@@ -1,0 +1,244 @@
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseServer, isInstalled, sharedServers, startServer } from '../support/servers.ts';
+import { get, post, query, type Reply, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+function unique(): string {
+  return `auth_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
+}
+
+async function start(t: Test, server: DatabaseServer, args: readonly string[] = [], url = server.url) {
+  const sluice = await startSluice(['--mysql_url', url, '--drain_secs', '0', '--log_level', 'trace', ...args]);
+  t.teardown(() => sluice.stop());
+  return sluice;
+}
+
+function basic(pair: string | Uint8Array): string {
+  return `Basic ${Buffer.from(pair).toString('base64')}`;
+}
+
+/** Posts SELECT with an Authorization header as given. */
+function postAs(sluice: SluiceProcess, authorization: string | undefined): Promise<Reply> {
+  return post(sluice.url, { sql: 'SELECT CURRENT_USER()' }, { headers: { authorization } });
+}
+
+async function until(what: string, check: () => Promise<boolean>, msMax = 15_000): Promise<void> {
+  const deadline = performance.now() + msMax;
+  while (!(await check())) {
+    if (performance.now() > deadline) throw new Error(`not within ${msMax} ms: ${what}`);
+    await delay(20);
+  }
+}
+
+const unauthorized = { status: 401, headers: { 'www-authenticate': 'Basic realm="sluice"' } };
+
+for (const server of await sharedServers()) {
+  const { kind } = server;
+
+  t.test(`logins on ${kind}`, { timeout: 60_000 }, async (t) => {
+    const user = unique();
+    await server.sql(
+      `CREATE USER ${user}@'%' IDENTIFIED BY 's3cret:with:colons'; CREATE USER ${user}_e@'%';` +
+        `CREATE USER '${user}_ü€'@'%' IDENTIFIED BY 'пароль ü€😀';` +
+        (kind === 'mariadb'
+          ? `CREATE USER ${user}_n@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('native');`
+          : `CREATE USER ${user}_n@'%' IDENTIFIED WITH caching_sha2_password BY 'native';`),
+    );
+    t.teardown(() => server.sql(`DROP USER ${user}, ${user}_e, ${user}_n, '${user}_ü€'`));
+    const sluice = await start(t, server);
+    const { socketPath } = server;
+    const bySocket = await start(t, server, [], `mysql://root@localhost/?socket=${encodeURIComponent(socketPath)}`);
+
+    t.test('a right pair is taken, a wrong one gets 401, by TCP and by socket', async (t) => {
+      for (const [way, service] of [
+        ['TCP', sluice],
+        ['socket', bySocket],
+      ] as const) {
+        for (const [name, password] of [
+          [user, 's3cret:with:colons'],
+          [`${user}_e`, ''],
+          [`${user}_n`, 'native'],
+          [`${user}_ü€`, 'пароль ü€😀'],
+        ] as const) {
+          const { rows } = await query(service.url, 'SELECT CURRENT_USER()', { user: name, password });
+          t.strictSame(rows, [[`${name}@%`]], `${name} by ${way}`);
+          for (const wrong of [`${password}x`, password.toUpperCase() === password ? 'X' : password.toUpperCase()]) {
+            const reply = await post(service.url, { sql: 'SELECT 1' }, { user: name, password: wrong });
+            t.match(reply, unauthorized, `${name} with ${wrong} by ${way}`);
+            t.match(reply.headers['content-type'], 'text/plain; charset=utf-8');
+            t.notMatch(reply.text, /\n/);
+          }
+          if (password !== '') t.match(await postAs(service, basic(`${name}:`)), unauthorized);
+        }
+        t.match(await postAs(service, basic('nobody_at_all:x')), unauthorized);
+        t.match(await postAs(service, basic('nobody_at_all:')), unauthorized);
+        t.match(await postAs(service, basic(':')), unauthorized, 'no name');
+        t.match(await postAs(service, basic(`${'n'.repeat(5_000)}:x`)), unauthorized, 'a name that is too long');
+        t.match(await postAs(service, basic(`${user}:${'p'.repeat(5_000)}`)), unauthorized, 'a long password');
+      }
+    });
+
+    t.test('the header in other forms', async (t) => {
+      const right = basic(`${user}:s3cret:with:colons`);
+      const token = right.slice('Basic '.length);
+      for (const form of [
+        `basic ${token}`,
+        `BASIC ${token}`,
+        `Basic   ${token}`,
+        `Basic ${token.replace(/=+$/, '')}`,
+      ]) {
+        t.equal((await postAs(sluice, form)).status, 200, form);
+      }
+      for (const form of [
+        undefined,
+        '',
+        'Basic',
+        'Basic ',
+        token,
+        `Bearer ${token}`,
+        `Digest ${token}`,
+        `Basic ${token} ${token}`,
+        `Basic ${token}!`,
+        'Basic %%%%',
+        'Basic ====',
+        basic('no colon'),
+        basic(`${user}:s3cret:with:colons\0`),
+        basic(`${user}\0:s3cret:with:colons`),
+        basic(new Uint8Array([0xff, 0xfe, 0x3a, 0xff])),
+        basic(` ${user}:s3cret:with:colons`),
+      ]) {
+        const reply = await postAs(sluice, form);
+        t.match(reply, unauthorized, String(form));
+        t.ok(reply.text.length > 0 && !reply.text.includes('\n'));
+      }
+      const pages = await get(sluice.url, '/v1/query/xyz', { headers: { authorization: undefined } });
+      t.match(pages, unauthorized, 'other paths ask for it too');
+      t.equal((await get(sluice.url, '/health', { headers: { authorization: undefined } })).status, 200);
+      t.equal((await get(sluice.url, '/ready', { headers: { authorization: undefined } })).status, 200);
+    });
+
+    t.test('no password is in the log', async (t) => {
+      for (const service of [sluice, bySocket]) {
+        t.match(service.log(), /query_started/, 'there is a log');
+        t.notMatch(service.log() + service.output(), /s3cret|пароль|native|czNjcmV0/i);
+      }
+    });
+
+    t.test('without a header, --anonymous_user is taken', async (t) => {
+      const anonymous = await start(t, server, ['--anonymous_user', `${user}_n`, '--anonymous_password', 'native']);
+      const reply = await postAs(anonymous, undefined);
+      t.match(reply, { status: 200, json: { data: [[`${user}_n@%`]] } });
+      t.match((await get(anonymous.url, reply.json.stats_uri, { headers: { authorization: undefined } })).status, 200);
+      t.match(await postAs(anonymous, basic(`${user}_e:`)), { json: { data: [[`${user}_e@%`]] } }, 'a header wins');
+      t.match(await postAs(anonymous, basic(`${user}_e:x`)), unauthorized, 'also a wrong one');
+      t.match(await postAs(anonymous, 'nonsense'), unauthorized);
+    });
+
+    t.test("a query is invisible to others, who can't stop it either", async (t) => {
+      const own = { user, password: 's3cret:with:colons' };
+      const other = { user: `${user}_e`, password: '' };
+      const body = { sql: 'SELECT SLEEP(1), 42', pagination: { wait_time_secs: 0 } };
+      const { json: running } = await post(sluice.url, body, own);
+      t.equal(running.state, 'Running');
+      const paths = [running.next_uri, running.stats_uri, `/v1/query/${running.id}/kill`, running.final_uri];
+      const unknown = await get(
+        sluice.url,
+        running.stats_uri.replace(running.id, '0'.repeat(running.id.length)),
+        other,
+      );
+      for (const path of paths) {
+        const reply = await get(sluice.url, path ?? '', other);
+        t.equal(reply.status, 404, path ?? '');
+        t.equal(reply.text.replace(running.id, 'ID'), unknown.text.replace(/0{20,}/, 'ID'), 'like one that never was');
+      }
+      t.equal((await post(sluice.url, '', { ...other })).status, 400);
+      let last = running;
+      while (last.next_uri !== null) last = (await get(sluice.url, last.next_uri, own)).json;
+      t.match(last, { state: 'Succeeded' });
+      t.equal((await get(sluice.url, running.stats_uri, own)).status, 200);
+      t.equal((await get(sluice.url, running.final_uri, own)).status, 200);
+      t.match(await get(sluice.url, running.stats_uri, own), { status: 404, text: /finished by the client/ });
+      const remembered = await get(sluice.url, running.stats_uri, other);
+      t.equal(remembered.status, 404);
+      t.notMatch(remembered.text, /finished/, 'not even that it was');
+    });
+  });
+
+  t.test(`trust in a pair ends on ${kind}`, { timeout: 60_000 }, async (t) => {
+    const user = unique();
+    await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'old'`);
+    t.teardown(() => server.sql(`DROP USER IF EXISTS ${user}`));
+    const sluice = await start(t, server, ['--auth_cache_secs', '1']);
+    const status = async (password: string): Promise<number> =>
+      (await post(sluice.url, { sql: 'SELECT 1' }, { user, password })).status;
+
+    t.equal(await status('old'), 200);
+    await server.sql(`ALTER USER ${user}@'%' IDENTIFIED BY 'new'`);
+    t.equal(await status('new'), 200, 'a new password is taken at once');
+    await until('the old password is refused', async () => (await status('old')) === 401, 5_000);
+    t.equal(await status('old'), 401);
+    t.equal(await status('new'), 200);
+
+    await server.sql(`ALTER USER ${user}@'%' ACCOUNT LOCK`);
+    await until('a locked user is refused', async () => (await status('new')) === 401, 5_000);
+    await server.sql(`ALTER USER ${user}@'%' ACCOUNT UNLOCK`);
+    t.equal(await status('new'), 200, 'a refusal is not remembered');
+    await server.sql(`DROP USER ${user}`);
+    await until('a dropped user is refused', async () => (await status('new')) === 401, 5_000);
+  });
+
+  t.test(`a user with few connections on ${kind}`, { timeout: 60_000 }, async (t) => {
+    const user = unique();
+    await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'pw' WITH MAX_USER_CONNECTIONS 1`);
+    t.teardown(() => server.sql(`DROP USER ${user}`));
+    const sluice = await start(t, server, ['--auth_cache_secs', '600']);
+    const login = { user, password: 'pw' };
+    const { rows, last } = await query(sluice.url, 'SELECT 1', { ...login, body: { session: { max_idle_time: 60 } } });
+    t.strictSame(rows, [[1]]);
+    const refused = await post(sluice.url, { sql: 'SELECT 1' }, login);
+    t.equal(refused.status, 503, 'more connections than the user may have are no wrong password and no defect');
+    t.match(refused.headers['retry-after'], /^\d+$/);
+    t.match(refused.text, /max_user_connections/);
+    const inSession = await query(sluice.url, 'SELECT 2', { ...login, body: { session: { id: last.session_id } } });
+    t.strictSame(inSession.rows, [[2]]);
+  });
+
+  t.test(`a database that is full or down, on ${kind}`, { skip: !isInstalled(kind), timeout: 90_000 }, async (t) => {
+    const own = await startServer(kind, ['--max-connections=10']);
+    t.teardown(() => own.stop());
+    await own.sql("CREATE USER busy@'%' IDENTIFIED BY 'pw'");
+    const sluice = await start(t, own, ['--auth_cache_secs', '1', '--connect_timeout_secs', '2']);
+    const login = { user: 'busy', password: 'pw' };
+    const ask = () => post(sluice.url, { sql: 'SELECT 1' }, login);
+    t.equal((await ask()).status, 200);
+
+    // Connections that never log in take the places.
+    const sockets = Array.from({ length: 14 }, () => connect(own.port, '127.0.0.1').on('error', () => {}));
+    await until('the database is full', async () => {
+      const reply = await post(sluice.url, { sql: 'SELECT 1' }, { user: 'root' });
+      return reply.status === 503 && /[Tt]oo many connections/.test(reply.text);
+    });
+    const full = await post(sluice.url, { sql: 'SELECT 1' }, { user: 'root' });
+    t.equal(full.status, 503, 'too many connections');
+    t.match(full.headers['retry-after'], /^\d+$/);
+    for (const socket of sockets) socket.destroy();
+    await until('there is room again', async () => (await ask()).status === 200);
+
+    await own.kill();
+    await until('the trust in the pair has ended', async () => (await ask()).status === 503);
+    const down = await ask();
+    t.equal(down.status, 503);
+    t.match(down.headers['retry-after'], /^\d+$/);
+    t.match(down.text, /cannot be reached/);
+    t.match(await postAs(sluice, undefined), unauthorized, 'no header is still no header');
+    t.equal((await get(sluice.url, '/ready')).status, 503);
+    t.equal((await get(sluice.url, '/health')).status, 200);
+
+    await own.restart();
+    await until('the database is back', async () => (await ask()).status === 200);
+    await until('and said to be', async () => (await get(sluice.url, '/ready')).status === 200);
+    t.match(await post(sluice.url, { sql: 'SELECT 1' }, { user: 'busy', password: 'wrong' }), unauthorized);
+    t.notMatch(sluice.log(), /request_failed/, 'none of this is a defect');
+  });
+}

@@ -1,0 +1,447 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseServer, isInstalled, sharedServers, startServer } from '../support/servers.ts';
+import {
+  get,
+  post,
+  type QueryResponse,
+  type QueryResult,
+  query,
+  type SluiceProcess,
+  startSluice,
+} from '../support/sluice.ts';
+
+/** Users, a database and a service, all of one test alone. */
+class Bench {
+  readonly server: DatabaseServer;
+  readonly sluice: SluiceProcess;
+  /** The name of the database and of the user; another user's has an `_b` after it. */
+  readonly name: string;
+
+  constructor(server: DatabaseServer, sluice: SluiceProcess, name: string) {
+    this.server = server;
+    this.sluice = sluice;
+    this.name = name;
+  }
+
+  login(user = this.name): { user: string; password: string } {
+    return { user, password: 'pw' };
+  }
+
+  /** Posts a statement and answers with page 0. */
+  async start(sql: string, session?: object, waitSecs = 0, user = this.name): Promise<QueryResponse> {
+    const body = { sql, pagination: { wait_time_secs: waitSecs }, ...(session && { session }) };
+    const reply = await post(this.sluice.url, body, this.login(user));
+    if (reply.status !== 200) throw new Error(`${reply.status} ${reply.text}`);
+    return reply.json;
+  }
+
+  async run(sql: string, session?: object, user = this.name): Promise<QueryResult> {
+    const body = { pagination: { wait_time_secs: 5 }, ...(session && { session }) };
+    return query(this.sluice.url, sql, { ...this.login(user), body });
+  }
+
+  async rows(sql: string, session?: object, user = this.name): Promise<readonly (readonly unknown[])[]> {
+    const { last, rows } = await this.run(sql, session, user);
+    if (last.error !== null) throw new Error(`${last.error.code} ${last.error.message}`);
+    return rows;
+  }
+
+  async open(idleSecs = 600, database?: string, user = this.name): Promise<{ id: string }> {
+    const session = { max_idle_time: idleSecs, ...(database === undefined ? {} : { database }) };
+    const { last } = await this.run('DO 0', session, user);
+    if (last.error !== null) throw new Error(`${last.error.code} ${last.error.message}`);
+    return { id: last.session_id };
+  }
+
+  async stats(response: QueryResponse): Promise<QueryResponse> {
+    return (await get(this.sluice.url, response.stats_uri, this.login())).json;
+  }
+
+  async finish(response: QueryResponse): Promise<void> {
+    await get(this.sluice.url, response.final_uri, this.login());
+  }
+
+  /** Follows next_uri to the end. */
+  async follow(response: QueryResponse): Promise<QueryResponse> {
+    let last = response;
+    while (last.next_uri !== null) last = (await get(this.sluice.url, last.next_uri, this.login())).json;
+    return last;
+  }
+
+  /** The ids of the user's connections in the database that serve statements, the longest there first. */
+  async connections(user = this.name): Promise<number[]> {
+    const rows = await this.server.sql(
+      `SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '${user}' ORDER BY ID`,
+    );
+    return rows === '' ? [] : rows.split('\n').map(Number);
+  }
+}
+
+async function prepare(t: Test, server: DatabaseServer, args: readonly string[] = [], path?: string): Promise<Bench> {
+  const name = `sess_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
+  await server.sql(
+    `CREATE DATABASE ${name}; CREATE DATABASE ${name}_other;` +
+      `CREATE USER ${name}@'%' IDENTIFIED BY 'pw'; CREATE USER ${name}_b@'%' IDENTIFIED BY 'pw';` +
+      [name, `${name}_other`].map((database) => `GRANT ALL ON ${database}.* TO ${name}@'%';`).join('') +
+      `GRANT ALL ON ${name}_none.* TO ${name}@'%'; GRANT ALL ON ${name}.* TO ${name}_b@'%';` +
+      `CREATE TABLE ${name}.t (i INT PRIMARY KEY, filler CHAR(200) NOT NULL DEFAULT 'x'); INSERT INTO ${name}.t (i) VALUES (1), (2);` +
+      `CREATE TABLE ${name}.digits (d INT); INSERT INTO ${name}.digits VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9);`,
+  );
+  const sluice = await startSluice([
+    ...['--mysql_url', `${server.url}${path ?? name}`, '--log_level', 'debug', '--drain_secs', '0'],
+    ...args,
+  ]);
+  t.teardown(async () => {
+    await sluice.stop();
+    await server
+      .sql(`DROP USER ${name}, ${name}_b; DROP DATABASE ${name}; DROP DATABASE ${name}_other`)
+      .catch(() => {});
+  });
+  return new Bench(server, sluice, name);
+}
+
+async function until(what: string, check: () => Promise<boolean>, msMax = 15_000): Promise<number> {
+  const began = performance.now();
+  while (!(await check())) {
+    if (performance.now() - began > msMax) throw new Error(`not within ${msMax} ms: ${what}`);
+    await delay(20);
+  }
+  return performance.now() - began;
+}
+
+for (const server of await sharedServers()) {
+  const { kind } = server;
+
+  t.test(`kept sessions on ${kind}`, { timeout: 120_000 }, async (t) => {
+    const bench = await prepare(t, server, ['--session_idle_secs_max', '3600']);
+    const { name } = bench;
+
+    t.test('set, use, variables, transactions and temporary tables carry over', async (t) => {
+      const session = await bench.open();
+      await bench.run("SET time_zone = '+03:00', @x = 'ä'", session);
+      await bench.run(`USE ${name}_other`, session);
+      await bench.run('CREATE TEMPORARY TABLE mine (i INT)', session);
+      await bench.run("PREPARE p FROM 'SELECT ? + 1'", session);
+      await bench.run(`SELECT GET_LOCK('${name}', 0)`, session);
+      t.strictSame(await bench.rows('SELECT @@time_zone, @x, DATABASE(), (SELECT COUNT(*) FROM mine)', session), [
+        ['+03:00', 'ä', `${name}_other`, 0],
+      ]);
+      await bench.run('SET @one = 41', session);
+      t.equal(Number((await bench.rows('EXECUTE p USING @one', session))[0]?.[0]), 42);
+      t.strictSame(await bench.rows(`SELECT IS_FREE_LOCK('${name}')`), [[0]], 'its lock is held against others');
+
+      await bench.run('BEGIN', session);
+      const inserted = await bench.run(`INSERT INTO ${name}.t (i) VALUES (10), (11)`, session);
+      t.equal(inserted.last.affected_rows, 2);
+      t.strictSame(await bench.rows(`SELECT COUNT(*) FROM ${name}.t`, session), [[4]]);
+      t.strictSame(await bench.rows(`SELECT COUNT(*) FROM ${name}.t`), [[2]], 'nobody else sees it');
+      const failed = await bench.run('SELECT nonsense', session);
+      t.equal(failed.last.error?.code, 1054);
+      t.strictSame(await bench.rows(`SELECT COUNT(*) FROM ${name}.t`, session), [[4]], 'a failure ends no transaction');
+      await bench.run('ROLLBACK', session);
+      t.strictSame(await bench.rows(`SELECT COUNT(*) FROM ${name}.t`, session), [[2]]);
+      await bench.run('BEGIN', session);
+      await bench.run(`INSERT INTO ${name}.t (i) VALUES (12)`, session);
+      await bench.run('COMMIT', session);
+      t.strictSame(await bench.rows(`SELECT COUNT(*) FROM ${name}.t`), [[3]]);
+      await bench.run(`DELETE FROM ${name}.t WHERE i = 12`);
+    });
+
+    t.test('each session has a connection of its own', async (t) => {
+      const sessions = await Promise.all([bench.open(), bench.open(), bench.open()]);
+      const ids = await Promise.all(
+        sessions.map(async (session) => (await bench.rows('SELECT CONNECTION_ID()', session))[0]?.[0]),
+      );
+      t.equal(new Set(ids).size, 3);
+      const again = await Promise.all(
+        sessions.map(async (session) => (await bench.rows('SELECT CONNECTION_ID()', session))[0]?.[0]),
+      );
+      t.strictSame(again, ids);
+    });
+
+    t.test('statements run in order of arrival; eight wait, the ninth gets 90004', async (t) => {
+      const session = await bench.open();
+      await bench.run("SET @order = ''", session);
+      const running = await bench.start('SELECT SLEEP(1000)', session);
+      const waiting: QueryResponse[] = [];
+      for (let number = 1; number <= 8; number++) {
+        waiting.push(await bench.start(`SELECT @order := CONCAT(@order, '${number}')`, session));
+      }
+      for (const response of waiting) {
+        const { state, stats, session_id } = await bench.stats(response);
+        t.strictSame([state, stats['running_time_ms'], session_id], ['Running', 0, session.id]);
+      }
+      t.match(await bench.start('SELECT 9', session), { state: 'Failed', error: { code: 90004 }, next_uri: null });
+      t.ok(Number((await bench.stats(running)).stats['running_time_ms']) > 0);
+      await bench.finish(running);
+      const seen: unknown[] = [];
+      for (const response of waiting) {
+        let last = response;
+        while (last.data.length === 0 && last.next_uri !== null) {
+          last = (await get(bench.sluice.url, last.next_uri, bench.login())).json;
+        }
+        seen.push(last.data[0]?.[0]);
+        t.equal((await bench.follow(last)).state, 'Succeeded');
+      }
+      t.strictSame(seen, ['1', '12', '123', '1234', '12345', '123456', '1234567', '12345678']);
+      t.strictSame(await bench.rows('SELECT 10', session), [[10]], 'there is room again');
+    });
+
+    t.test(
+      'a result that is not read makes the next statement wait, and lets it run when it is finished',
+      async (t) => {
+        const session = await bench.open();
+        const digits = Array.from({ length: 7 }, (_, index) => `digits d${index}`).join(', ');
+        const big = await bench.start(`SELECT d0.d, REPEAT('y', 100) FROM ${digits}`, session, 1);
+        t.equal(big.state, 'Running');
+        const next = await bench.start('SELECT 1', session, 1);
+        t.equal(next.state, 'Running');
+        t.equal((await bench.stats(next)).stats['running_time_ms'], 0);
+        await bench.finish(big);
+        const last = await bench.follow(next);
+        t.equal(last.state, 'Succeeded');
+      },
+    );
+
+    t.test('ids that name no session of this user are answered alike', async (t) => {
+      const expired = await bench.open(1);
+      const oneOff = { id: (await bench.run('SELECT 1')).last.session_id };
+      const others = await bench.open(600, undefined, `${name}_b`);
+      await until('its end is logged', async () =>
+        bench.sluice
+          .log()
+          .split('\n')
+          .some((line) => line.includes('session_ended') && line.includes(expired.id)),
+      );
+      const answers = new Set<string>();
+      for (const session of [{ id: 'f'.repeat(32) }, expired, oneOff, others]) {
+        const answer = await bench.start('SELECT 1', session, 5);
+        t.match(answer, { state: 'Failed', session_id: session.id, next_uri: null, data: [], error: { code: 90001 } });
+        t.match((await bench.stats(answer)).error, { code: 90001 }, 'the failure can be asked for again');
+        const unlike = JSON.stringify(answer).replaceAll(session.id, 'ID').replaceAll(answer.id, 'QUERY');
+        answers.add(unlike.replace(/"running_time_ms":[0-9.e-]+/, ''));
+        t.equal((await get(bench.sluice.url, answer.final_uri, bench.login())).status, 200);
+      }
+      t.strictSame([...answers].slice(1), [], 'no answer differs from the first');
+      for (const id of ['', 'ä "\\', ' ', 'x'.repeat(5_000)]) {
+        t.match(await bench.start('SELECT 1', { id }, 5), { state: 'Failed', session_id: id, error: { code: 90001 } });
+      }
+      t.strictSame(await bench.rows('SELECT 2', others, `${name}_b`), [[2]], 'it is alive for its own user');
+    });
+
+    t.test('the database of a session', async (t) => {
+      t.strictSame(await bench.rows('SELECT DATABASE()'), [[name]], 'none: the one in --mysql_url');
+      t.strictSame(await bench.rows('SELECT DATABASE()', { database: 'default' }), [[name]]);
+      t.strictSame(await bench.rows('SELECT DATABASE()', { database: `${name}_other` }), [[`${name}_other`]]);
+      t.strictSame(await bench.rows('SELECT DATABASE()'), [[name]], 'another one leaves no trace');
+      const session = await bench.open(600, `${name}_other`);
+      t.strictSame(await bench.rows('SELECT DATABASE()', session), [[`${name}_other`]]);
+      for (const [database, code] of [
+        [`${name}_none`, 1049],
+        ['no_such_database', 1044],
+        ['mysql', 1044],
+      ] as const) {
+        const answer = await bench.start('SELECT 1', { database }, 5);
+        t.match(answer, { state: 'Failed', error: { code }, next_uri: null }, database);
+        t.match((await bench.stats(answer)).error, { code });
+        t.match(await bench.start('SELECT 1', { database, max_idle_time: 5 }, 5), { error: { code } });
+      }
+      const denied = await bench.start('SELECT 1', { database: `${name}_other` }, 5, `${name}_b`);
+      t.match(denied, { state: 'Failed', error: { code: 1044 } });
+      for (const odd of ['a`b', 'x'.repeat(300), '../x', 'ä', ' ', '`']) {
+        const answer = await bench.start('SELECT 1', { database: odd }, 5);
+        t.equal(answer.state, 'Failed', odd);
+        t.ok(answer.error && answer.error.code < 2000, `${odd}: ${answer.error?.code}`);
+      }
+      await server.sql(`CREATE DATABASE \`${name} \`\`odd\`; GRANT ALL ON \`${name} \`\`odd\`.* TO ${name}`);
+      t.teardown(() => server.sql(`DROP DATABASE \`${name} \`\`odd\``));
+      t.strictSame(await bench.rows('SELECT DATABASE()', { database: `${name} \`odd` }), [[`${name} \`odd`]]);
+    });
+
+    t.test(
+      'a connection that is killed ends its session: 90006 for what runs, 90001 for what comes later',
+      async (t) => {
+        const session = await bench.open();
+        const id = (await bench.rows('SELECT CONNECTION_ID()', session))[0]?.[0];
+        const running = await bench.start('SELECT SLEEP(1000)', session);
+        const waiting = await bench.start('SELECT 1', session);
+        await server.sql(`KILL CONNECTION ${id}`);
+        t.match(await bench.follow(running), { state: 'Failed', error: { code: 90006 } });
+        t.match(await bench.follow(waiting), { state: 'Failed', error: { code: 90006 } });
+        t.match(await bench.start('SELECT 1', session, 5), { state: 'Failed', error: { code: 90001 } });
+        t.strictSame(await bench.rows('SELECT 3'), [[3]], 'others go on');
+
+        const idle = await bench.open();
+        const idleId = (await bench.rows('SELECT CONNECTION_ID()', idle))[0]?.[0];
+        await server.sql(`KILL CONNECTION ${idleId}`);
+        await until('the session is gone', async () => {
+          const { error } = await bench.start('SELECT 1', idle, 5);
+          return error?.code === 90001;
+        });
+      },
+    );
+  });
+
+  t.test(`the idle time of sessions on ${kind}`, { timeout: 60_000 }, async (t) => {
+    const bench = await prepare(t, server, ['--session_idle_secs_max', '2']);
+
+    t.test('after it the connection is closed and its transaction rolled back', async (t) => {
+      const session = await bench.open(1);
+      const id = (await bench.rows('SELECT CONNECTION_ID()', session))[0]?.[0] as number;
+      await bench.run('BEGIN', session);
+      await bench.run('INSERT INTO t (i) VALUES (77)', session);
+      const idleSince = performance.now();
+      await until('the connection is closed', async () => !(await bench.connections()).includes(id));
+      t.ok(performance.now() - idleSince >= 900, 'not before its time');
+      t.strictSame(await bench.rows('SELECT COUNT(*) FROM t WHERE i = 77'), [[0]]);
+      t.match(await bench.start('SELECT 1', session, 5), { error: { code: 90001 } });
+      t.match(bench.sluice.log(), /idle for 1 s/);
+    });
+
+    t.test('the clock stands while a statement runs or waits, and begins anew with each', async (t) => {
+      const session = await bench.open(1);
+      await bench.run('SET @x = 1', session);
+      const long = await bench.start('SELECT SLEEP(1.6)', session);
+      const waiting = await bench.start('SELECT @x, SLEEP(0.6)', session);
+      t.equal((await bench.follow(long)).state, 'Succeeded');
+      t.equal((await bench.follow(waiting)).state, 'Succeeded');
+      for (let times = 0; times < 3; times++) {
+        await delay(600);
+        t.strictSame(await bench.rows('SELECT @x', session), [[1]]);
+      }
+    });
+
+    t.test('a longer one than the maximum is cut to it', async (t) => {
+      const session = await bench.open(1_000_000);
+      const idleSince = performance.now();
+      await until('the session ends', async () => bench.sluice.log().includes('idle for 2 s'), 10_000);
+      t.ok(performance.now() - idleSince >= 1_900);
+      t.match(await bench.start('SELECT 1', session, 5), { error: { code: 90001 } });
+    });
+
+    t.test('a session that is not kept ends with its statement', async (t) => {
+      const { last } = await bench.run('SET @x = 1', { max_idle_time: 0 });
+      t.match(await bench.start('SELECT 1', { id: last.session_id }, 5), { error: { code: 90001 } });
+    });
+  });
+
+  t.test(`limits of sessions and connections on ${kind}`, { timeout: 60_000 }, async (t) => {
+    const bench = await prepare(t, server, [
+      ...[
+        '--sessions_max',
+        '2',
+        '--connections_max',
+        '3',
+        '--connection_wait_secs',
+        '1',
+        '--connection_idle_secs',
+        '2',
+      ],
+      ...['--auth_cache_secs', '600'],
+    ]);
+    const { name, sluice } = bench;
+
+    t.test('one kept session more than allowed is a 503', async (t) => {
+      const [first] = await Promise.all([bench.open(), bench.open()]);
+      const refused = await post(sluice.url, { sql: 'SELECT 1', session: { max_idle_time: 5 } }, bench.login());
+      t.equal(refused.status, 503);
+      t.match(refused.text, /--sessions_max/);
+      t.match(refused.headers['retry-after'], /^\d+$/);
+      t.strictSame(await bench.rows('SELECT 1'), [[1]], 'one-off statements go on');
+      await bench.run('KILL CONNECTION_ID()', first);
+      await until('there is room for a session again', async () => {
+        const reply = await post(sluice.url, { sql: 'SELECT 1', session: { max_idle_time: 1 } }, bench.login());
+        return reply.status === 200;
+      });
+      for (const id of await bench.connections()) await server.sql(`KILL CONNECTION ${id}`).catch(() => {});
+      await until('the sessions are gone', async () => {
+        const reply = await post(sluice.url, { sql: 'SELECT 1', session: { max_idle_time: 1 } }, bench.login());
+        return reply.status === 200;
+      });
+      await until('all connections are closed', async () => (await bench.connections()).length === 0);
+    });
+
+    t.test('statements that find no connection wait for one, but not for ever', async (t) => {
+      const running = await Promise.all([1, 2, 3].map(() => bench.start('SELECT SLEEP(1000)')));
+      const waiting = bench.rows('SELECT 5');
+      await delay(200);
+      await bench.finish(running[0] as QueryResponse);
+      t.strictSame(await waiting, [[5]]);
+      running[0] = await bench.start('SELECT SLEEP(1000)');
+      const began = performance.now();
+      const refused = await post(sluice.url, { sql: 'SELECT 1' }, bench.login());
+      const tookMs = performance.now() - began;
+      t.equal(refused.status, 503);
+      t.match(refused.text, /--connections_max/);
+      t.ok(tookMs >= 950 && tookMs < 5_000, `${Math.round(tookMs)} ms`);
+      const other = await post(sluice.url, { sql: 'SELECT 1' }, bench.login(`${name}_b`));
+      t.equal(other.status, 503, 'nor is there one for somebody else');
+      t.ok((await bench.connections()).length <= 4, 'three for statements, and one for kills');
+      for (const response of running) await bench.finish(response);
+      t.strictSame(await bench.rows('SELECT 6', undefined, `${name}_b`), [[6]]);
+    });
+
+    t.test('connections are used again, by their own user alone, and closed when idle', async (t) => {
+      const own = new Set<unknown>();
+      const others = new Set<unknown>();
+      for (let times = 0; times < 10; times++) {
+        own.add((await bench.rows('SELECT CONNECTION_ID()'))[0]?.[0]);
+        const rows = await bench.rows(
+          "SELECT CONNECTION_ID(), SUBSTRING_INDEX(USER(), '@', 1)",
+          undefined,
+          `${name}_b`,
+        );
+        others.add(rows[0]?.[0]);
+        t.equal(rows[0]?.[1], `${name}_b`);
+      }
+      // A statement may come before the connection of the one before it is clean again.
+      t.ok(own.size <= 5 && others.size <= 5, `${own.size} and ${others.size} connections`);
+      t.strictSame(
+        [...own].filter((id) => others.has(id)),
+        [],
+      );
+      const tookMs = await until('idle connections are closed', async () => {
+        const left = [...(await bench.connections()), ...(await bench.connections(`${name}_b`))];
+        return left.length === 0;
+      });
+      t.ok(tookMs > 1_000, `${Math.round(tookMs)} ms`);
+      t.strictSame(await bench.rows('SELECT 7'), [[7]]);
+    });
+  });
+
+  t.test(`the database called default on ${kind}`, { skip: !isInstalled(kind), timeout: 60_000 }, async (t) => {
+    const own = await startServer(kind);
+    t.teardown(() => own.stop());
+    const bench = await prepare(t, own, [], '');
+    t.strictSame(await bench.rows('SELECT DATABASE()'), [[null]], 'there is none of that name: none is selected');
+    t.strictSame(await bench.rows('SELECT DATABASE()', { database: 'default' }), [[null]]);
+    t.match(await bench.start('SELECT * FROM t', undefined, 5), { state: 'Failed', error: { code: 1046 } });
+
+    await own.sql('CREATE DATABASE `default`');
+    const denied = await startSluice(['--mysql_url', own.url, '--drain_secs', '0']);
+    t.teardown(() => denied.stop());
+    const rows = async (url: string) => (await query(url, 'SELECT DATABASE()', bench.login())).rows;
+    t.strictSame(await rows(denied.url), [[null]], 'whoever may not enter it has none selected');
+
+    await own.sql(`GRANT ALL ON \`default\`.* TO ${bench.name}`);
+    const granted = await startSluice(['--mysql_url', own.url, '--drain_secs', '0']);
+    t.teardown(() => granted.stop());
+    t.strictSame(await rows(granted.url), [['default']]);
+    const named = await query(granted.url, 'SELECT DATABASE()', {
+      ...bench.login(),
+      body: { session: { database: 'default' } },
+    });
+    t.strictSame(named.rows, [['default']]);
+
+    const gone = await startSluice(['--mysql_url', `${own.url}${bench.name}_none`, '--drain_secs', '0']);
+    t.teardown(() => gone.stop());
+    const missing = await query(gone.url, 'SELECT 1', bench.login());
+    t.match(missing.last, { state: 'Failed', error: { code: 1049 } }, 'the database of the URL is missing');
+    const other = await query(gone.url, 'SELECT DATABASE()', {
+      ...bench.login(),
+      body: { session: { database: bench.name } },
+    });
+    t.strictSame(other.rows, [[bench.name]], 'which is no matter to those who name another');
+  });
+}
