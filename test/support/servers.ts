@@ -418,7 +418,9 @@ async function dataTemplate(installation: Installation): Promise<string> {
 
   await mkdir(folder, { recursive: true });
   for (const other of readdirSync(folder)) {
-    if (other.startsWith(`${installation.kind}-`)) await rm(join(folder, other), { recursive: true, force: true });
+    // Not the one that is missing: another test file may have just made it.
+    const isOutdated = other.startsWith(`${installation.kind}-`) && other !== name;
+    if (isOutdated) await rm(join(folder, other), { recursive: true, force: true });
   }
   // Made under another name, so that an interrupted run or another test file at the same time does no harm.
   const scratch = await mkdtemp(join(folder, 'new-'));
