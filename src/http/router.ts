@@ -27,22 +27,30 @@ const notFound: Match = { type: 'not found' };
 const pageNumber = /^(?:0|[1-9][0-9]{0,14})$/;
 
 /**
- * @param target the request target as sent: a path, perhaps with a query string
+ * @param target the request target as sent: a path or a URL, perhaps with a query string
  */
 export function match(method: string, target: string): Match {
-  const mark = target.indexOf('?');
-  const path = mark < 0 ? target : target.slice(0, mark);
+  const origin = withoutAuthority(target);
+  const mark = origin.indexOf('?');
+  const path = mark < 0 ? origin : origin.slice(0, mark);
   if (!path.startsWith('/')) return { type: 'malformed', reason: 'the request target is not a path' };
   const decoded = decode(path);
   if (decoded === null) return { type: 'malformed', reason: 'the path is not valid percent-encoded text' };
   const route = find(
     decoded.split('/').filter((segment) => segment !== ''),
-    mark < 0 ? '' : target.slice(mark + 1),
+    mark < 0 ? '' : origin.slice(mark + 1),
   );
   if (route === null) return notFound;
   if ('type' in route) return route;
   const allow = methods[route.name];
   return allow.includes(method) ? { type: 'route', route } : { type: 'method not allowed', allow };
+}
+
+/** A client may send a whole URL, as to a proxy; which host it names is of no interest (RFC 9112, section 3.2.2). */
+function withoutAuthority(target: string): string {
+  const authority = /^https?:\/\/[^/?#]+/i.exec(target)?.[0];
+  if (authority === undefined) return target;
+  return target.length === authority.length ? '/' : target.slice(authority.length);
 }
 
 /** Empty segments have been left out, which folds double slashes and trailing ones. */

@@ -127,6 +127,18 @@ t.test('a target that is no path is malformed', async (t) => {
   }
 });
 
+t.test('a whole URL stands for its path, whatever host it names', async (t) => {
+  t.same(match('GET', 'http://127.0.0.1:8000/health'), found({ name: 'health' }));
+  t.same(match('POST', 'HTTPS://any.example//v1/query/'), found({ name: 'query' }));
+  t.same(
+    match('GET', `http://any.example/v1/query/${ID}/kill?delete=true`),
+    found({ name: 'kill', id: ID, isFinal: true }),
+  );
+  t.same(match('GET', 'http://any.example'), notFound);
+  t.match(match('GET', 'http:///health'), { type: 'malformed' });
+  t.match(match('GET', 'ftp://any.example/health'), { type: 'malformed' });
+});
+
 t.test('a query string changes nothing but a kill', async (t) => {
   t.same(match('GET', '/health?a=b&%'), found({ name: 'health' }));
   t.same(match('POST', '/v1/query?delete=true'), found({ name: 'query' }));
