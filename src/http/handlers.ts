@@ -7,7 +7,7 @@ import type { Storage } from '../query/storage.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
 import type { Session } from '../session/session.ts';
-import type { Sessions } from '../session/sessions.ts';
+import { newSessionId, type Sessions } from '../session/sessions.ts';
 import { type Failure, failures } from '../wire/statement.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonText } from './body.ts';
@@ -85,7 +85,7 @@ export class Handlers {
     const query = new Query(
       {
         id: newQueryId(),
-        sessionId: 'id' in session ? session.id : body.session.type === 'old' ? body.session.id : '',
+        sessionId: 'id' in session ? session.id : body.session.type === 'old' ? body.session.id : newSessionId(),
         owner: account.user,
       },
       {
@@ -123,7 +123,7 @@ export class Handlers {
 
   async #kill(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
-    query.cancel(failures.cancelled());
+    query.cancelByClient();
     replyEmpty(response);
   }
 

@@ -56,11 +56,12 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   #state: QueryState = running;
   #handle: StatementHandle | null = null;
   #columns: readonly Column[] = [];
-  /** Rows and bytes given to the worker as credit and not yet got back by handing rows out. */
+  /** Rows, and the memory of batches, that the worker has sent and not yet been credited for. */
   #unread = { rows: 0, bytes: 0 };
   #result = { rows: 0, bytes: 0 };
   #examinedRows = 0;
   #heldBytes = 0;
+  #isCancelled = false;
   #startedAt: number | null = null;
   #runningMs = 0;
   #timeout: NodeJS.Timeout | null = null;
@@ -77,9 +78,9 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     return this.#state.name === 'Running';
   }
 
-  /** Whether all that there is has been handed out. */
+  /** Whether there is nothing more to be told: all has been handed out, or the client wanted no more. */
   get isRead(): boolean {
-    return this.#pages.last?.next === null;
+    return this.#pages.last?.next === null || this.#isCancelled;
   }
 
   /** @param run hands the statement to a session, with this query as its observer */
@@ -100,6 +101,13 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
 
   snapshot(): Snapshot {
     return { state: this.#state, columns: this.#columns, stats: this.#stats() };
+  }
+
+  /** Ends the statement as its client wishes; does nothing if it has ended. */
+  cancelByClient(): void {
+    if (!this.isRunning) return;
+    this.#isCancelled = true;
+    this.cancel(failures.cancelled());
   }
 
   /** Ends the statement; does nothing if it has ended. */
@@ -134,7 +142,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   rows(batch: Batch): void {
     this.#ring.push(batch);
     this.#unread.rows += batch.rows;
-    this.#unread.bytes += batch.length;
+    this.#unread.bytes += batch.buffer.byteLength;
     this.#result.rows += batch.rows;
     this.#result.bytes += batch.length;
     this.#account();
@@ -219,7 +227,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
 
   /** Lets the worker send as many rows again as were handed out. */
   #credit(rows: number): void {
-    const bytes = this.#unread.bytes - this.#ring.bytes;
+    const bytes = this.#unread.bytes - this.#ring.heldBytes;
     this.#unread.rows -= rows;
     this.#unread.bytes -= bytes;
     this.#handle?.credit(bytes, rows);
@@ -227,7 +235,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
 
   /** Tells the storage how much is held: what is to be handed out, and the last page, which may be asked for again. */
   #account(pageBytes = this.#pages.last?.rows.bytes ?? 0): void {
-    const held = this.#ring.bytes + pageBytes;
+    const held = this.#ring.heldBytes + pageBytes;
     this.#storage.change(held - this.#heldBytes);
     this.#heldBytes = held;
   }

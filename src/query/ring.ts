@@ -31,6 +31,7 @@ export class Ring {
   #headRows = 0;
   #rows = 0;
   #bytes = 0;
+  #heldBytes = 0;
 
   /** Rows not handed out. */
   get rows(): number {
@@ -42,6 +43,11 @@ export class Ring {
     return this.#bytes;
   }
 
+  /** Memory of the batches in the ring; one that has been handed out in part is still held whole. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
   push(batch: Batch): void {
     if (this.#count === this.#slots.length) this.#grow();
     this.#slots[(this.#head + this.#count) % this.#slots.length] = {
@@ -51,6 +57,7 @@ export class Ring {
     this.#count++;
     this.#rows += batch.rows;
     this.#bytes += batch.length;
+    this.#heldBytes += batch.buffer.byteLength;
   }
 
   /** Takes rows until one of the limits is reached; at least one, if there is any. */
@@ -71,7 +78,7 @@ export class Ring {
       count += upTo - this.#headRows;
       // The comma after the last row taken counts as handed out too, so that the sum comes out at nought.
       this.#bytes -= (upTo === batch.rows ? batch.length : to + 1) - from;
-      if (upTo === batch.rows) this.#drop();
+      if (upTo === batch.rows) this.#drop(batch);
       else this.#headRows = upTo;
       if (upTo < batch.rows) break;
     }
@@ -81,10 +88,11 @@ export class Ring {
 
   clear(): void {
     this.#slots = new Array(4);
-    this.#head = this.#count = this.#headRows = this.#rows = this.#bytes = 0;
+    this.#head = this.#count = this.#headRows = this.#rows = this.#bytes = this.#heldBytes = 0;
   }
 
-  #drop(): void {
+  #drop(head: Batch): void {
+    this.#heldBytes -= head.buffer.byteLength;
     this.#slots[this.#head] = undefined;
     this.#head = (this.#head + 1) % this.#slots.length;
     this.#count--;

@@ -39,7 +39,7 @@ export class Sessions {
       const { user, password, digest } = account;
       const lease = await this.#leases.acquire({ login: { user, password, database }, digest });
       const options = {
-        id: randomUUID().replaceAll('-', ''),
+        id: newSessionId(),
         owner: user,
         idleMs: Math.min(idleMs, this.#options.sessionIdleMsMax),
         queueMax: this.#options.sessionQueueMax,
@@ -72,6 +72,11 @@ export class Sessions {
     if (reuse) this.#leases.release(session.lease);
     else this.#leases.discard(session.lease);
   }
+}
+
+/** An id that cannot be guessed. */
+export function newSessionId(): string {
+  return randomUUID().replaceAll('-', '');
 }
 
 function tooManySessions(): RefusedError {

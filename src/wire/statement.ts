@@ -91,7 +91,7 @@ function own(code: number, message: string): Failure {
 /** What to run, and how much of its result the reader will take before it says more. */
 export interface StatementRequest {
   readonly sql: string;
-  /** Bytes of encoded rows that may be under way or unread at once. */
+  /** Memory of the batches that may be under way or unread at once. */
   readonly creditBytes: number;
   /** Rows that may be under way or unread at once. */
   readonly creditRows: number;

@@ -254,6 +254,8 @@ export class Executor {
     running.columnsTold = running.columns !== null;
     running.told = end !== null;
     if (batch === null && columns === null && end === null) return;
+    // To be asked before the memory is given away, since it is then no longer ours to measure.
+    const batchBytes = batch?.buffer.byteLength ?? 0;
     this.#post(
       {
         type: 'news',
@@ -265,7 +267,7 @@ export class Executor {
       batch !== null && batch.length >= transferBytesMin ? [batch.buffer] : [],
     );
     if (batch === null) return;
-    running.creditBytes -= batch.length;
+    running.creditBytes -= batchBytes;
     running.creditRows -= batch.rows;
     if (running.creditBytes <= 0 || running.creditRows <= 0) {
       running.paused = true;

@@ -1,13 +1,17 @@
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
 import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, isJsonText, writeCell, writeText } from './cells.ts';
 
-/** A batch is full at this many bytes: large enough to make messages rare, small enough to come early. */
-export const batchBytes = 256 * 1024;
+/** A batch is full when it and its row ends take this many bytes: so large that messages are rare, so small that it is early. */
+export const batchBytes = 224 * 1024;
+/** A buffer for full batches: with room for the row that fills it, unless that is a large one. */
+const bufferBytes = 256 * 1024;
 /** The first buffer of a statement: most results are smaller than one batch. */
 const firstBufferBytes = 8 * 1024;
 /** Rows up to this size get room for the worst case at once; larger ones are written piece by piece. */
 const smallRowBytes = 16 * 1024;
 const pieceBytes = 64 * 1024;
+/** So that a buffer made for one large cell need not grow again for the few bytes after it. */
+const growthSlackBytes = 1024;
 
 const comma = 0x2c;
 const bracketOpen = 0x5b;
@@ -40,7 +44,7 @@ export class RowEncoder {
   }
 
   get full(): boolean {
-    return this.#length >= batchBytes;
+    return this.#length + this.#rows * Uint32Array.BYTES_PER_ELEMENT >= batchBytes;
   }
 
   /**
@@ -170,15 +174,15 @@ export class RowEncoder {
     const endsAt = rowEndsOffset(length);
     const needed = endsAt + rows * Uint32Array.BYTES_PER_ELEMENT;
     let buffer: ArrayBuffer;
-    if (needed <= this.#out.length && length >= batchBytes) {
+    if (needed <= this.#out.length && needed > this.#out.length - bufferBytes / 4) {
       buffer = this.#out.buffer as ArrayBuffer;
-      // Whoever fills one batch fills many: from the second on, a buffer is as large as this one had to be.
-      this.#out = Buffer.allocUnsafeSlow(Math.min(this.#out.length, 2 * batchBytes));
+      // Whoever fills one buffer fills many.
+      this.#out = Buffer.allocUnsafeSlow(bufferBytes);
     } else {
       const copy = Buffer.allocUnsafeSlow(needed);
       copy.set(this.#out.subarray(0, length));
       buffer = copy.buffer as ArrayBuffer;
-      if (this.#out.length > 2 * batchBytes) this.#out = Buffer.allocUnsafeSlow(firstBufferBytes);
+      if (this.#out.length > 4 * bufferBytes) this.#out = Buffer.allocUnsafeSlow(bufferBytes);
     }
     new Uint32Array(buffer, endsAt, rows).set(this.#ends.subarray(0, rows));
     this.#length = 0;
@@ -189,7 +193,7 @@ export class RowEncoder {
   #reserve(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#out.length) return;
-    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#out.length * 2));
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed + growthSlackBytes, this.#out.length * 2));
     grown.set(this.#out.subarray(0, this.#length));
     this.#out = grown;
   }

@@ -236,13 +236,18 @@ t.test('a full buffer is handed out rather than waited with', async (t) => {
 t.test('rows that are handed out are given back as credit', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']));
+  const first = batchOf(['[1]', '[2]', '[3]', '[4]']);
+  const last = batchOf(['[5]', '[6]']);
+  observer.rows(first);
   await stage.page(0);
   t.equal(stage.credits.length, 1);
   t.equal(stage.credited.rows, 3);
-  t.equal(stage.credited.bytes, 12, 'with the comma after them, since the rest begins after it');
+  t.equal(stage.credited.bytes, 0, 'the memory is held as long as a row of it is');
   await stage.page(0);
   t.equal(stage.credits.length, 1, 'a repeated page gives nothing back');
+  observer.rows(last);
+  await stage.page(1);
+  t.strictSame(stage.credited, { rows: 6, bytes: first.buffer.byteLength + last.buffer.byteLength });
   stage.query.cancel(failures.cancelled());
 });
 
@@ -279,7 +284,7 @@ t.test('what was received, what was handed out and what is credited add up, what
           () => `[${sent++},"${'y'.repeat(Math.floor(random() * 300))}"]`,
         );
         const batch = batchOf(rows);
-        sentBytes += batch.length;
+        sentBytes += batch.buffer.byteLength;
         observer.rows(batch);
       } else {
         await receive();
@@ -311,9 +316,9 @@ t.test('the storage counts the rows that wait and the last page, and no more', a
   const stage = new Stage();
   const observer = stage.start();
   observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]', '[6]']));
-  t.equal(stage.storage.bytes, 23);
+  t.equal(stage.storage.bytes, 24 + 24, 'the text, rounded up, and where each row ends');
   await stage.page(0);
-  t.equal(stage.storage.bytes, 11 + 11);
+  t.equal(stage.storage.bytes, 24 + 24 + 11, 'a batch is held whole until its last row is handed out');
   await stage.page(1);
   t.equal(stage.storage.bytes, 11);
   observer.ended(outcome);
@@ -330,14 +335,14 @@ t.test('a statement whose rows no longer fit into the storage fails with 90010 a
   const stage = new Stage({}, storage);
   const observer = stage.start();
   const poll = stage.page(0);
-  observer.rows(sized(30));
+  observer.rows(sized(20));
   t.equal(stage.query.isRunning, true);
   observer.rows(sized(30));
   const page = await poll;
   t.match(page.state, { name: 'Failed', failure: { code: 90010, message: /--results_bytes_max/ } });
   t.match(page, { rows: { count: 0 }, next: null });
   t.equal(stage.cancels, 1, 'the statement is stopped in the database');
-  t.equal(storage.bytes, 60);
+  t.equal(storage.bytes, 64, 'the text and where its row ends');
   t.equal(other.query.isRunning, true, 'the other query is left alone');
   other.query.remove(failures.cancelled());
 });

@@ -82,7 +82,7 @@ class Peer {
     if (message.batch !== undefined) {
       told.batches.push(Buffer.from(message.batch.buffer, 0, message.batch.length).toString());
       told.rows += message.batch.rows;
-      told.bytes += message.batch.length;
+      told.bytes += message.batch.buffer.byteLength;
     }
     if (message.end !== undefined) told.end = message.end;
   }
@@ -206,7 +206,7 @@ for (const server of await sharedServers()) {
         t.match(told.end, { ok: false, failure: { code: 90_007, message: /102400/ } });
         t.equal(told.batches.join(), '["a"]');
       }
-      t.equal((await peer.run(`SELECT REPEAT('b', ${100 * KiB - 4})`)).bytes, 100 * KiB);
+      t.equal((await peer.run(`SELECT REPEAT('b', ${100 * KiB - 4})`)).batches.join().length, 100 * KiB);
     });
 
     await t.test('of several result sets none but the first is kept, and the statement fails', async (t) => {
