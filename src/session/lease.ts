@@ -140,10 +140,11 @@ export class Lease extends EventEmitter<LeaseEvents> {
   #tell(news: FromWorker & { type: 'news' }): void {
     const observer = this.#observer;
     if (observer === null || news.statement !== this.#statement) return;
-    if (news.end !== undefined) this.#observer = null;
     if (news.columns !== undefined) observer.columns(news.columns);
     if (news.batch !== undefined) observer.rows(news.batch);
-    if (news.end === undefined) return;
+    // The rows may have made the observer cancel, and then it hears nothing more.
+    if (news.end === undefined || this.#observer === null) return;
+    this.#observer = null;
     if (news.end.ok) observer.ended(news.end.outcome);
     else observer.failed(news.end.failure);
   }

@@ -4,7 +4,7 @@ import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import t, { type Test } from 'tap';
 import { Lease, RefusedError } from '#src/session/lease.js';
 import type { LeaseTask } from '#src/wire/messages.js';
-import { type FakeConnection, FakeWorkers, Recorder, request } from './fake-workers.ts';
+import { type FakeConnection, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
 
 async function openLease(t: Test): Promise<{ lease: Lease; connection: FakeConnection }> {
   const workers = new FakeWorkers();
@@ -60,6 +60,23 @@ t.test('the observer is told of columns, rows and the end in that order, also if
   connection.post({ type: 'idle' });
   await idle;
   t.equal(lease.isRunning, false);
+});
+
+t.test('an observer that cancels over its rows does not hear the end that came with them', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const observer = new Recorder();
+  const handle = lease.run(request, true, observer);
+  observer.once('told', () => handle.cancel());
+  connection.post({
+    type: 'news',
+    statement: 1,
+    batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
+    end: { ok: true, outcome },
+  });
+  const idle = once(lease, 'idle');
+  connection.post({ type: 'idle' });
+  await idle;
+  t.strictSame(observer.told, ['started', 'rows 1']);
 });
 
 t.test('late messages of an earlier statement do not reach the one that runs', async (t) => {
