@@ -266,7 +266,8 @@ export class Executor {
       },
       batch !== null && batch.length >= transferBytesMin ? [batch.buffer] : [],
     );
-    if (batch === null) return;
+    // After its end nothing is left to hold back, and nobody would let the connection go on for the next statement.
+    if (batch === null || end !== null) return;
     running.creditBytes -= batchBytes;
     running.creditRows -= batch.rows;
     if (running.creditBytes <= 0 || running.creditRows <= 0) {

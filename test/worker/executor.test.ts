@@ -147,6 +147,13 @@ for (const server of await sharedServers()) {
       t.equal(new Set(rows.map(([number]) => number)).size, total, 'no row is lost or comes twice');
     });
 
+    await t.test('an end that takes the last of the credit leaves the connection to the next statement', async (t) => {
+      const { peer } = await open(t, server);
+      t.strictSame((await peer.run('SELECT 1', { creditBytes: 1 })).order, ['columns+batch+end']);
+      t.equal((await peer.run('SELECT 2', { creditBytes: 1, clean: true })).batches.join(), '[2]');
+      t.equal((await peer.run('SELECT 3')).batches.join(), '[3]');
+    });
+
     await t.test('a credit of rows is kept to as well', async (t) => {
       const { peer } = await open(t, server);
       const statement = peer.start(numbers(5_000), { creditRows: 100 });
