@@ -63,6 +63,8 @@ export class Queries {
     query.once('settled', () => {
       this.#countRunning(owner, -1);
       this.#observeSettled(query);
+      // One that its client has cancelled is not read any more.
+      this.#checkRead();
     });
     this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
   }

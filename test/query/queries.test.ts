@@ -282,3 +282,11 @@ t.test('ids sort by time, and what is not time in them is random', async (t) => 
   t.equal(tails.size, 1_000);
   t.ok(4 * first.slice(12).length >= 96, 'at least 96 bits of it');
 });
+
+t.test('a query that its client cancels is not waited for', async (t) => {
+  const stage = new Stage(t);
+  const query = stage.add();
+  const read = stage.queries.read(forever);
+  query.cancelByClient();
+  await read;
+});
