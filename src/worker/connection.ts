@@ -16,6 +16,8 @@ interface DriverPacket {
   readonly offset: number;
   readonly end: number;
   isEOF(): boolean;
+  isError(): boolean;
+  asError(encoding: string): DriverError;
 }
 
 /** A state takes the next packet and returns the next state, or null at the end of the command. */
@@ -23,13 +25,18 @@ type CommandState = (packet: DriverPacket, connection: DriverConnection) => Comm
 
 interface QueryCommand {
   start(packet: DriverPacket | undefined, connection: DriverConnection): unknown;
+  /** Hands a packet, or none at the start, to the command; returns whether that was its last. */
+  execute(packet: DriverPacket | undefined, connection: DriverConnection): boolean;
 }
 
 interface DriverConnection extends EventEmitter {
   readonly threadId: number;
+  readonly clientEncoding: string;
   readonly stream: EventEmitter & { destroy(): void };
-  readonly config: { database: string | undefined };
   readonly _mariadbExtendedMetadata: boolean;
+  /** The number that the next packet of an answer must bear. */
+  sequenceId: number;
+  write(bytes: Buffer): void;
   addCommand(command: QueryCommand): void;
   changeUser(options: object, done: (error: DriverError | null) => void): void;
   pause(): void;
@@ -106,6 +113,84 @@ class SinkCommand extends QueryCommand {
   }
 }
 
+/** A command of the protocol that takes one round trip (MySQL internals manual, "Command Phase"). */
+export type PlainCommand =
+  | { readonly type: 'query'; readonly sql: string }
+  | { readonly type: 'init db'; readonly database: string }
+  | { readonly type: 'reset connection' };
+
+const commandCodes = { 'init db': 0x02, query: 0x03, 'reset connection': 0x1f } as const;
+
+function commandPacket(command: PlainCommand): Buffer {
+  const text = command.type === 'query' ? command.sql : command.type === 'init db' ? command.database : '';
+  const bytes = Buffer.alloc(5 + Buffer.byteLength(text));
+  bytes.writeUIntLE(bytes.length - 4, 0, 3);
+  bytes[4] = commandCodes[command.type];
+  bytes.write(text, 5);
+  return bytes;
+}
+
+/**
+ * Several commands in one write, each of them answered in turn; rows are dropped. One that fails does not keep the others
+ * from being run.
+ */
+class PipelineCommand extends QueryCommand {
+  readonly #commands: readonly PlainCommand[];
+  readonly #ended: (errors: (DriverError | null)[]) => void;
+  readonly #errors: (DriverError | null)[] = [];
+  /** Packets of an answer that are neither rows nor its end: the columns, and the EOF after them. */
+  #columnPackets = 0;
+  #inRows = false;
+  #started = false;
+
+  constructor(
+    commands: readonly PlainCommand[],
+    ended: (errors: (DriverError | null)[]) => void,
+    failed: (error: DriverError) => void,
+  ) {
+    super({ sql: '' }, failed);
+    this.#commands = commands;
+    this.#ended = ended;
+  }
+
+  /** The driver's own would end at the first error. */
+  override execute(packet: DriverPacket | undefined, connection: DriverConnection): boolean {
+    if (!this.#started || packet === undefined) {
+      this.#started = true;
+      connection.sequenceId = 1;
+      connection.write(Buffer.concat(this.#commands.map(commandPacket)));
+      return false;
+    }
+    if (!this.#endsAnswer(packet, connection)) return false;
+    // Each answer is numbered anew, from the one packet of its command on.
+    connection.sequenceId = 1;
+    if (this.#errors.length < this.#commands.length) return false;
+    this.#ended(this.#errors);
+    return true;
+  }
+
+  #endsAnswer(packet: DriverPacket, connection: DriverConnection): boolean {
+    if (packet.isError()) {
+      this.#errors.push(packet.asError(connection.clientEncoding));
+      this.#inRows = false;
+      return true;
+    }
+    if (this.#columnPackets > 0) {
+      this.#columnPackets--;
+      this.#inRows = this.#columnPackets === 0;
+      return false;
+    }
+    if (!this.#inRows && packet.buffer[packet.offset] !== 0x00) {
+      this.#columnPackets = readColumnCount(packet.buffer, packet.offset) + 1;
+      return false;
+    }
+    if (this.#inRows && !packet.isEOF()) return false;
+    this.#inRows = false;
+    this.#errors.push(null);
+    return true;
+  }
+}
+
 export interface ConnectOptions {
   readonly address: DatabaseAddress;
   readonly user: string;
@@ -152,7 +237,8 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       maxPreparedStatements: 1,
       // As the native clients have it: affected rows are those changed, and SQL is read as it stands. Without
       // LOCAL_FILES the server refuses LOAD DATA LOCAL by itself.
-      flags: ['-FOUND_ROWS', '-IGNORE_SPACE', '-LOCAL_FILES'],
+      // Query attributes would come before the text of every statement.
+      flags: ['-FOUND_ROWS', '-IGNORE_SPACE', '-LOCAL_FILES', '-CLIENT_QUERY_ATTRIBUTES'],
     }) as unknown as DriverConnection;
     const handshake = await new Promise<{ serverVersion: string }>((resolve, reject) => {
       driver.once('connect', resolve);
@@ -204,20 +290,24 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   }
 
   /**
-   * COM_CHANGE_USER to the same user: rolls back, drops temporary tables, releases locks, forgets variables, prepared
-   * statements and (MySQL alone) roles, and selects the database (MySQL manual, "mysql_change_user()"). COM_RESET_CONNECTION costs as
-   * many round trips, since it leaves the database and, on both servers, the active role as they are.
-   * @throws DriverError if the user may no longer log in; the connection is of no more use then
+   * Sends commands in one write.
+   * @returns for each of them its error, or null if it succeeded
+   * @throws DriverError if the connection is lost
    */
-  reset(): Promise<void> {
+  pipeline(commands: readonly PlainCommand[]): Promise<(DriverError | null)[]> {
     return new Promise((resolve, reject) => {
-      this.#driver.changeUser({ charset: 'UTF8MB4_GENERAL_CI' }, (error) => (error ? reject(error) : resolve()));
+      this.#driver.addCommand(new PipelineCommand(commands, resolve, reject));
     });
   }
 
-  /** Names the database that `reset` selects. */
-  set database(name: string) {
-    this.#driver.config.database = name;
+  /**
+   * COM_CHANGE_USER to the same user, with no database selected (MySQL manual, "mysql_change_user()").
+   * @throws DriverError if the user may no longer log in; the connection is of no more use then
+   */
+  changeUser(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#driver.changeUser({ charset: 'UTF8MB4_GENERAL_CI' }, (error) => (error ? reject(error) : resolve()));
+    });
   }
 
   /** Stops reading the socket; what has been read already comes after `resume`. */

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { MessagePort } from 'node:worker_threads';
 import type { FromWorker, LeaseTask, Refusal, StatementEnd, ToWorker } from '../wire/messages.ts';
 import { type Column, failures } from '../wire/statement.ts';
+import { CleanState } from './clean-state.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { saysNothing } from './comments.ts';
 import { Connection, type ConnectOptions } from './connection.ts';
@@ -58,6 +59,7 @@ export class Executor {
   readonly #connectOptions: ConnectOptions;
   readonly #controls: Map<string, Control>;
   #connection: Connection | null = null;
+  #cleanState: CleanState | null = null;
   #running: Running | null = null;
   #flushTimer: NodeJS.Timeout | null = null;
   /** Runs while the database must answer soon: from a kill, or a statement's end, until the connection is idle. */
@@ -100,12 +102,12 @@ export class Executor {
       // The driver's limit ends with the login; a database that falls silent after that would keep its client waiting.
       const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
       try {
-        const refusal = await this.#enterDatabase(connection);
-        if (refusal !== null) {
-          this.#refuse(refusal);
+        const database = await this.#enterDatabase(connection);
+        if (typeof database === 'object' && database !== null) {
+          this.#refuse(database);
           return;
         }
-        await this.#prepare(connection);
+        this.#cleanState = await CleanState.of(connection, database);
       } finally {
         clearTimeout(timer);
       }
@@ -115,27 +117,17 @@ export class Executor {
     }
   }
 
-  /** Selects the schema that every statement of this lease starts in; `reset` goes back to it. */
-  async #enterDatabase(connection: Connection): Promise<Refusal | null> {
+  /**
+   * Selects the schema that every statement of this lease starts in.
+   * @returns its name; null if none is selected; a refusal if the one asked for cannot be
+   */
+  async #enterDatabase(connection: Connection): Promise<string | null | Refusal> {
     const { database } = this.#task.login;
     const name = database ?? 'default';
-    try {
-      await connection.query(`USE \`${name.replaceAll('`', '``')}\``);
-      connection.database = name;
-    } catch (error) {
-      // No schema is called so, or the user may not enter it: none is selected, as in the native clients.
-      if (database !== null) return databaseRefusal(error as DriverError);
-    }
-    return null;
-  }
-
-  /**
-   * What every connection needs to be as new in our sense: text in utf8mb4, and a database that waits for a reader as
-   * long as we do (`net_write_timeout` ends a result whose reader stalls for 60 s).
-   */
-  async #prepare(connection: Connection): Promise<void> {
-    await connection.query(`SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = ${aDay}`);
-    this.#statementsSinceReset = 0;
+    const [error] = await connection.pipeline([{ type: 'init db', database: name }]);
+    if (error === null) return name;
+    // No schema is called so, or the user may not enter it: none is selected, as in the native clients.
+    return database === null ? null : databaseRefusal(error as DriverError);
   }
 
   #receive(message: ToWorker): void {
@@ -337,9 +329,8 @@ export class Executor {
     try {
       await running.kill?.done;
       if (running.clean) {
-        await forgetWhatResetKeeps(connection);
-        await connection.reset();
-        await this.#prepare(connection);
+        await this.#cleanState?.restore(connection);
+        this.#statementsSinceReset = 0;
       } else {
         if (running.kill !== null) await absorbKill(connection);
         // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
@@ -404,30 +395,6 @@ export class Executor {
     this.#running?.kill?.enough.abort();
     this.#port.close();
     this.#done();
-  }
-}
-
-/** In seconds. The subquery without rows makes MariaDB's FOUND_ROWS() 0, which a reset leaves as it is. */
-const aDay = 'COALESCE((SELECT 1 FROM DUAL WHERE 0), 86400)';
-
-/**
- * Gives up what COM_CHANGE_USER keeps, being neither a variable nor a lock. Any of it may be changed inside a stored
- * function, so that no text of a statement is safe.
- *
- * MariaDB: the active role (a default role comes back with the reset), and the profiles, which tell the text of earlier
- * statements and are cut to size when one is added.
- * MySQL: FOUND_ROWS(), and the resource group, which whoever is refused the statement cannot have changed.
- */
-async function forgetWhatResetKeeps(connection: Connection): Promise<void> {
-  if (connection.isMariadb) {
-    await connection.query(
-      'BEGIN NOT ATOMIC SET ROLE NONE; SET profiling = 1, profiling_history_size = 0; SET profiling = 0; END',
-    );
-  } else {
-    await connection.query('SELECT 1 LIMIT 0');
-    await connection.query('SET RESOURCE GROUP USR_default').catch((error: DriverError) => {
-      if (isConnectionLost(error)) throw error;
-    });
   }
 }
 

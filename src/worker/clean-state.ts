@@ -1,0 +1,77 @@
+import type { Connection, PlainCommand } from './connection.ts';
+import { isConnectionLost } from './failures.ts';
+
+/** In seconds. The subquery without rows makes MariaDB's FOUND_ROWS() 0, which a reset leaves as it is. */
+const aDay = 'COALESCE((SELECT 1 FROM DUAL WHERE 0), 86400)';
+
+/**
+ * Text in utf8mb4, and a database that waits for a reader as long as we do (`net_write_timeout` would end a result whose
+ * reader stalls for 60 s).
+ */
+const variables = `SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = ${aDay}`;
+
+/**
+ * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login, with the
+ * schema selected and our variables set.
+ */
+export class CleanState {
+  readonly #database: string | null;
+  /** The role that a login makes active (MariaDB), quoted, or NONE. */
+  readonly #role: string;
+
+  private constructor(database: string | null, role: string) {
+    this.#database = database;
+    this.#role = role;
+  }
+
+  /**
+   * Brings a connection that has just been opened to the state, and notes what leads back to it.
+   * @param database the schema that is selected already, or null for none
+   * @throws DriverError
+   */
+  static async of(connection: Connection, database: string | null): Promise<CleanState> {
+    let role: string | null = null;
+    if (connection.isMariadb) role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
+    await connection.query(variables);
+    return new CleanState(database, role === null ? 'NONE' : `\`${role.replaceAll('`', '``')}\``);
+  }
+
+  /**
+   * Makes the connection as new: COM_RESET_CONNECTION rolls back, drops temporary tables, releases locks and forgets
+   * variables and prepared statements (MySQL manual, "mysql_reset_connection()"); what it leaves as it is follows in the
+   * same write, so that the whole costs one round trip.
+   * @throws DriverError if it failed; the connection is of no more use then
+   */
+  async restore(connection: Connection): Promise<void> {
+    // There is no command that selects no schema, but a new login does.
+    if (this.#database === null) await connection.changeUser();
+    const errors = await connection.pipeline([
+      { type: 'reset connection' },
+      ...(this.#database === null ? [] : [{ type: 'init db', database: this.#database } as const]),
+      ...(connection.isMariadb ? this.#mariadbLeavings() : mysqlLeavings),
+      { type: 'query', sql: variables },
+    ]);
+    for (const [index, error] of errors.entries()) {
+      const isOptional = !connection.isMariadb && index === errors.length - 2;
+      if (error !== null && (!isOptional || isConnectionLost(error))) throw error;
+    }
+  }
+
+  /**
+   * The active role, and the profiles, which tell the text of earlier statements and are cut to size when one is added. Any
+   * of it may be changed inside a stored function, so that no text of a statement is safe.
+   */
+  #mariadbLeavings(): PlainCommand[] {
+    const sql = `BEGIN NOT ATOMIC SET ROLE ${this.#role}; SET profiling = 1, profiling_history_size = 0; SET profiling = 0; END`;
+    return [{ type: 'query', sql }];
+  }
+}
+
+/**
+ * FOUND_ROWS(), the active roles, and, which must come last, the resource group: whoever is refused that statement cannot have changed it.
+ */
+const mysqlLeavings: readonly PlainCommand[] = [
+  { type: 'query', sql: 'SELECT 1 LIMIT 0' },
+  { type: 'query', sql: 'SET ROLE DEFAULT' },
+  { type: 'query', sql: 'SET RESOURCE GROUP USR_default' },
+];
