@@ -128,6 +128,13 @@ const numberOptions = {
     unit: 'queries',
     help: 'queries that one user runs at once',
   },
+  whole_results_max: {
+    default: 1_000,
+    min: 1,
+    max: 10_000_000,
+    unit: 'queries',
+    help: 'results kept of which the first answer told all; past that, the oldest is removed',
+  },
   removed_queries_max: {
     default: 100_000,
     min: 1,

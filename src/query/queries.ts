@@ -8,6 +8,8 @@ export interface QueriesOptions {
   readonly queriesPerUserMax: number;
   /** How long a result is kept after its last answer, and its id for as long again. */
   readonly resultTimeoutMs: number;
+  /** Queries kept of which the first answer told all. */
+  readonly wholeMax: number;
   /** Ids of removed queries that are remembered at most. */
   readonly removedMax: number;
 }
@@ -33,6 +35,8 @@ export class Queries {
   readonly #entries = new Map<string, Entry>();
   /** Those read to their end, the longest since first; they make room for others if there is none. */
   readonly #read = new Set<Query>();
+  /** Those among them of which the first answer told all. */
+  readonly #whole = new Set<Query>();
   /** In order of removal, which is that of expiry. */
   readonly #removed = new Map<string, Removed>();
   readonly #runningByUser = new Map<string, number>();
@@ -89,10 +93,23 @@ export class Queries {
     return () => {
       entry.polls--;
       if (this.#entries.get(query.identity.id) !== entry) return;
-      if (query.isRead) this.#read.add(query);
+      if (query.isRead) this.#keepRead(query);
       entry.timer.refresh();
       this.#checkRead();
     };
+  }
+
+  /**
+   * A client of small statements that never finishes one would leave thousands of records behind, each with its rows. One
+   * that was answered whole has no page that could be asked for again: nobody knew its id before that answer.
+   */
+  #keepRead(query: Query): void {
+    this.#read.add(query);
+    if (!query.isWhole) return;
+    this.#whole.add(query);
+    const [oldest] = this.#whole;
+    if (this.#whole.size <= this.#options.wholeMax || oldest === undefined) return;
+    this.#remove(oldest, 'was removed to make room: its first answer told all of it', failures.cancelled());
   }
 
   /** Removes a query whose reader needs it no more. */
@@ -144,6 +161,7 @@ export class Queries {
     clearTimeout(entry.timer);
     this.#entries.delete(id);
     this.#read.delete(query);
+    this.#whole.delete(query);
     query.remove(failure);
     this.#remember(id, owner, reason);
     this.#observe({ type: 'query_removed', query: id, user: owner, reason });

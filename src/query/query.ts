@@ -83,6 +83,11 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     return this.#pages.last?.next === null || this.#isCancelled;
   }
 
+  /** Whether the first answer told all that there is. */
+  get isWhole(): boolean {
+    return this.#pages.last?.number === 0 && this.#pages.last.next === null;
+  }
+
   /** @param run hands the statement to a session, with this query as its observer */
   start(sql: string, run: (request: StatementRequest, observer: StatementObserver) => StatementHandle): void {
     const { bufferBytes, bufferRows } = this.#limits;

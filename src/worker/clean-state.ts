@@ -1,4 +1,4 @@
-import type { Connection, PlainCommand } from './connection.ts';
+import { type Connection, Pipeline, type PlainCommand } from './connection.ts';
 import { isConnectionLost } from './failures.ts';
 
 /** In seconds. The subquery without rows makes MariaDB's FOUND_ROWS() 0, which a reset leaves as it is. */
@@ -15,13 +15,17 @@ const variables = `SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = 
  * schema selected and our variables set.
  */
 export class CleanState {
-  readonly #database: string | null;
-  /** The role that a login makes active (MariaDB), quoted, or NONE. */
-  readonly #role: string;
+  readonly #isDatabaseSelected: boolean;
+  readonly #wayBack: Pipeline;
 
-  private constructor(database: string | null, role: string) {
-    this.#database = database;
-    this.#role = role;
+  private constructor(isMariadb: boolean, database: string | null, role: string) {
+    this.#isDatabaseSelected = database !== null;
+    this.#wayBack = new Pipeline([
+      { type: 'reset connection' },
+      ...(database === null ? [] : [{ type: 'init db', database } as const]),
+      ...(isMariadb ? mariadbLeavings(role) : mysqlLeavings),
+      { type: 'query', sql: variables },
+    ]);
   }
 
   /**
@@ -33,7 +37,7 @@ export class CleanState {
     let role: string | null = null;
     if (connection.isMariadb) role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
     await connection.query(variables);
-    return new CleanState(database, role === null ? 'NONE' : `\`${role.replaceAll('`', '``')}\``);
+    return new CleanState(connection.isMariadb, database, role === null ? 'NONE' : `\`${role.replaceAll('`', '``')}\``);
   }
 
   /**
@@ -44,27 +48,23 @@ export class CleanState {
    */
   async restore(connection: Connection): Promise<void> {
     // There is no command that selects no schema, but a new login does.
-    if (this.#database === null) await connection.changeUser();
-    const errors = await connection.pipeline([
-      { type: 'reset connection' },
-      ...(this.#database === null ? [] : [{ type: 'init db', database: this.#database } as const]),
-      ...(connection.isMariadb ? this.#mariadbLeavings() : mysqlLeavings),
-      { type: 'query', sql: variables },
-    ]);
+    if (!this.#isDatabaseSelected) await connection.changeUser();
+    const errors = await connection.pipeline(this.#wayBack);
     for (const [index, error] of errors.entries()) {
       const isOptional = !connection.isMariadb && index === errors.length - 2;
       if (error !== null && (!isOptional || isConnectionLost(error))) throw error;
     }
   }
+}
 
-  /**
-   * The active role, and the profiles, which tell the text of earlier statements and are cut to size when one is added. Any
-   * of it may be changed inside a stored function, so that no text of a statement is safe.
-   */
-  #mariadbLeavings(): PlainCommand[] {
-    const sql = `BEGIN NOT ATOMIC SET ROLE ${this.#role}; SET profiling = 1, profiling_history_size = 0; SET profiling = 0; END`;
-    return [{ type: 'query', sql }];
-  }
+/**
+ * The active role, and the profiles, which tell the text of earlier statements and are cut to size when one is added. Any of
+ * it may be changed inside a stored function, so that no text of a statement is safe.
+ * @param role the one that a login makes active, quoted, or NONE
+ */
+function mariadbLeavings(role: string): PlainCommand[] {
+  const profiles = 'SET profiling = 1, profiling_history_size = 0; SET profiling = 0';
+  return [{ type: 'query', sql: `BEGIN NOT ATOMIC SET ROLE ${role}; ${profiles}; END` }];
 }
 
 /**

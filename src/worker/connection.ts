@@ -121,6 +121,17 @@ export type PlainCommand =
 
 const commandCodes = { 'init db': 0x02, query: 0x03, 'reset connection': 0x1f } as const;
 
+/** Commands made ready to be sent, as often as one likes. */
+export class Pipeline {
+  readonly bytes: Buffer;
+  readonly length: number;
+
+  constructor(commands: readonly PlainCommand[]) {
+    this.bytes = Buffer.concat(commands.map(commandPacket));
+    this.length = commands.length;
+  }
+}
+
 function commandPacket(command: PlainCommand): Buffer {
   const text = command.type === 'query' ? command.sql : command.type === 'init db' ? command.database : '';
   const bytes = Buffer.alloc(5 + Buffer.byteLength(text));
@@ -135,7 +146,7 @@ function commandPacket(command: PlainCommand): Buffer {
  * from being run.
  */
 class PipelineCommand extends QueryCommand {
-  readonly #commands: readonly PlainCommand[];
+  readonly #pipeline: Pipeline;
   readonly #ended: (errors: (DriverError | null)[]) => void;
   readonly #errors: (DriverError | null)[] = [];
   /** Packets of an answer that are neither rows nor its end: the columns, and the EOF after them. */
@@ -144,12 +155,12 @@ class PipelineCommand extends QueryCommand {
   #started = false;
 
   constructor(
-    commands: readonly PlainCommand[],
+    pipeline: Pipeline,
     ended: (errors: (DriverError | null)[]) => void,
     failed: (error: DriverError) => void,
   ) {
     super({ sql: '' }, failed);
-    this.#commands = commands;
+    this.#pipeline = pipeline;
     this.#ended = ended;
   }
 
@@ -158,13 +169,13 @@ class PipelineCommand extends QueryCommand {
     if (!this.#started || packet === undefined) {
       this.#started = true;
       connection.sequenceId = 1;
-      connection.write(Buffer.concat(this.#commands.map(commandPacket)));
+      connection.write(this.#pipeline.bytes);
       return false;
     }
     if (!this.#endsAnswer(packet, connection)) return false;
     // Each answer is numbered anew, from the one packet of its command on.
     connection.sequenceId = 1;
-    if (this.#errors.length < this.#commands.length) return false;
+    if (this.#errors.length < this.#pipeline.length) return false;
     this.#ended(this.#errors);
     return true;
   }
@@ -294,9 +305,9 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
    * @returns for each of them its error, or null if it succeeded
    * @throws DriverError if the connection is lost
    */
-  pipeline(commands: readonly PlainCommand[]): Promise<(DriverError | null)[]> {
+  pipeline(pipeline: Pipeline): Promise<(DriverError | null)[]> {
     return new Promise((resolve, reject) => {
-      this.#driver.addCommand(new PipelineCommand(commands, resolve, reject));
+      this.#driver.addCommand(new PipelineCommand(pipeline, resolve, reject));
     });
   }
 

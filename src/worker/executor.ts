@@ -5,7 +5,7 @@ import { type Column, failures } from '../wire/statement.ts';
 import { CleanState } from './clean-state.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { saysNothing } from './comments.ts';
-import { Connection, type ConnectOptions } from './connection.ts';
+import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
 import { Control } from './control.ts';
 import {
   connectRefusal,
@@ -124,7 +124,7 @@ export class Executor {
   async #enterDatabase(connection: Connection): Promise<string | null | Refusal> {
     const { database } = this.#task.login;
     const name = database ?? 'default';
-    const [error] = await connection.pipeline([{ type: 'init db', database: name }]);
+    const [error] = await connection.pipeline(new Pipeline([{ type: 'init db', database: name }]));
     if (error === null) return name;
     // No schema is called so, or the user may not enter it: none is selected, as in the native clients.
     return database === null ? null : databaseRefusal(error as DriverError);
@@ -242,6 +242,7 @@ export class Executor {
     this.#flushTimer = null;
     if (running.told) return;
     const batch = running.encoder?.take() ?? null;
+    if (end !== null) dropEncoder(running);
     const columns = running.columnsTold ? null : running.columns;
     running.columnsTold = running.columns !== null;
     running.told = end !== null;
@@ -284,7 +285,7 @@ export class Executor {
   #stop(running: Running): void {
     running.told = true;
     running.discard = true;
-    running.encoder = null;
+    dropEncoder(running);
     this.#expect('a killed statement did not end');
     if (running.kill === null) {
       const enough = new AbortController();
@@ -396,6 +397,11 @@ export class Executor {
     this.#port.close();
     this.#done();
   }
+}
+
+function dropEncoder(running: Running): void {
+  running.encoder?.release();
+  running.encoder = null;
 }
 
 /** A kill that came as its statement ended may be kept for the next one; this is the next one. */

@@ -13,6 +13,11 @@ const pieceBytes = 64 * 1024;
 /** So that a buffer made for one large cell need not grow again for the few bytes after it. */
 const growthSlackBytes = 1024;
 
+/** First buffers of encoders that have ended, so that a small statement allocates none. Each thread has its own. */
+const spareBuffers: Uint8Array[] = [];
+const spareBuffersMax = 64;
+const noBuffer = new Uint8Array(0);
+
 const comma = 0x2c;
 const bracketOpen = 0x5b;
 const bracketClose = 0x5d;
@@ -28,14 +33,19 @@ export class RowEncoder {
   readonly #rowBytesMax: number;
   #out: Uint8Array;
   #length = 0;
-  #ends: Uint32Array;
+  readonly #ends: number[] = [];
   #rows = 0;
 
   constructor(kinds: readonly CellKind[], rowBytesMax: number) {
     this.#kinds = Uint8Array.from(kinds);
     this.#rowBytesMax = rowBytesMax;
-    this.#out = Buffer.allocUnsafeSlow(firstBufferBytes);
-    this.#ends = new Uint32Array(64);
+    this.#out = spareBuffers.pop() ?? Buffer.allocUnsafeSlow(firstBufferBytes);
+  }
+
+  /** Ends the use of the encoder; its buffer goes to the next one. */
+  release(): void {
+    if (this.#out.length === firstBufferBytes && spareBuffers.length < spareBuffersMax) spareBuffers.push(this.#out);
+    this.#out = noBuffer;
   }
 
   /** Rows in the batch that is being filled. */
@@ -63,11 +73,6 @@ export class RowEncoder {
     if (!fits || this.#length - rowStart > this.#rowBytesMax) {
       this.#length = before;
       return false;
-    }
-    if (this.#rows === this.#ends.length) {
-      const ends = new Uint32Array(this.#ends.length * 2);
-      ends.set(this.#ends);
-      this.#ends = ends;
     }
     this.#ends[this.#rows++] = this.#length;
     return true;
@@ -184,7 +189,8 @@ export class RowEncoder {
       buffer = copy.buffer as ArrayBuffer;
       if (this.#out.length > 4 * bufferBytes) this.#out = Buffer.allocUnsafeSlow(bufferBytes);
     }
-    new Uint32Array(buffer, endsAt, rows).set(this.#ends.subarray(0, rows));
+    const ends = new Uint32Array(buffer, endsAt, rows);
+    for (let row = 0; row < rows; row++) ends[row] = this.#ends[row] as number;
     this.#length = 0;
     this.#rows = 0;
     return { buffer, length, rows };

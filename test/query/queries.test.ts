@@ -11,6 +11,7 @@ const defaults: QueriesOptions = {
   queriesMax: 100,
   queriesPerUserMax: 100,
   resultTimeoutMs: forever,
+  wholeMax: 100,
   removedMax: 100,
 };
 
@@ -111,6 +112,18 @@ t.test('on a full server the result that was read longest ago makes room, and it
   t.equal(stage.queries.admit('cid'), 'admitted');
   stage.add('cid');
   t.equal(stage.queries.admit('cid'), 'server full', 'the one that runs is never removed');
+});
+
+t.test('of the results that their first answer told whole, only the latest are kept', async (t) => {
+  const stage = new Stage(t, { wholeMax: 2 });
+  const read = [];
+  for (let index = 0; index < 3; index++) read.push(await stage.addRead('ann'));
+  t.strictSame(
+    read.map((query) => stage.queries.find(query.identity.id, 'ann') === query),
+    [false, true, true],
+  );
+  const why = stage.queries.whyRemoved(read[0]?.identity.id ?? '', 'ann');
+  t.equal(why, 'was removed to make room: its first answer told all of it');
 });
 
 t.test('a result that nobody polls expires, is cancelled, and the reason is remembered', async (t) => {

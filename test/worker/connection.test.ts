@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import mysql from 'mysql2';
 import t from 'tap';
 import type { ColumnDefinition } from '#src/worker/columns.js';
-import { Connection } from '#src/worker/connection.js';
+import { Connection, Pipeline } from '#src/worker/connection.js';
 import { connectRefusal, type DriverError } from '#src/worker/failures.js';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
@@ -209,7 +209,7 @@ for (const server of await sharedServers()) {
 
   t.test(`commands in one write are answered each, whatever becomes of the others (${kind})`, async (t) => {
     const connection = await open(t, server);
-    const errors = await connection.pipeline([
+    const commands = new Pipeline([
       { type: 'query', sql: 'SET @x = 7' },
       { type: 'query', sql: 'SELECT 1 AS a, 2 AS b UNION ALL SELECT 3, 4' },
       { type: 'query', sql: 'SELECT nothing' },
@@ -217,12 +217,13 @@ for (const server of await sharedServers()) {
       { type: 'init db', database: uniqueName() },
       { type: 'init db', database: 'mysql' },
     ]);
+    const errors = await connection.pipeline(commands);
     t.strictSame(
       errors.map((error) => error?.errno ?? null),
       [null, null, 1054, null, 1049, null],
     );
     t.strictSame(await connection.query('SELECT @x, DATABASE()'), [['7', 'mysql']]);
-    t.strictSame(await connection.pipeline([{ type: 'reset connection' }]), [null]);
+    t.strictSame(await connection.pipeline(new Pipeline([{ type: 'reset connection' }])), [null]);
     t.strictSame(await connection.query('SELECT @x'), [[null]]);
   });
 
