@@ -16,6 +16,7 @@ export class RequestAbortedError extends Error {
  * @throws RequestAbortedError
  */
 export async function readJsonText(request: IncomingMessage, bytesMax: number): Promise<string> {
+  if (request.destroyed) throw new RequestAbortedError('the request was cut off');
   checkContentType(request.headers['content-type']);
   if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw httpErrors.bodyTooLarge(bytesMax);
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();

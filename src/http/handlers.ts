@@ -70,10 +70,9 @@ export class Handlers {
   async #postQuery(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (this.#draining) throw stopping();
     const { limits, queries, storage } = this.#parts;
-    const credentials = credentialsOf(request.headers.authorization, this.#parts.anonymous);
-    const text = await readJsonText(request, limits.bodyBytesMax);
-    const body = parse(text, limits);
-    const account = await this.#verify(credentials);
+    // Before the body is read: whoever is no user is not to fill the memory.
+    const account = await this.#authenticate(request);
+    const body = parse(await readJsonText(request, limits.bodyBytesMax), limits);
     this.#admit(account.user);
     const session = await this.#sessionFor(body, account);
     // Both may have come to pass while the database was asked, and nobody would end a statement that was sent now.
@@ -161,11 +160,8 @@ export class Handlers {
     throw reason === undefined ? unknownQuery(id) : httpErrors.notFound(`query ${id} ${reason}`);
   }
 
-  #authenticate(request: IncomingMessage): Promise<Account> {
-    return this.#verify(credentialsOf(request.headers.authorization, this.#parts.anonymous));
-  }
-
-  async #verify(credentials: Credentials): Promise<Account> {
+  async #authenticate(request: IncomingMessage): Promise<Account> {
+    const credentials = credentialsOf(request.headers.authorization, this.#parts.anonymous);
     try {
       return await this.#parts.accounts.verify(credentials);
     } catch (error) {

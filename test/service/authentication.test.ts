@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { exchange, requestText } from '../support/raw-http.ts';
 import { type DatabaseServer, isInstalled, sharedServers, startServer } from '../support/servers.ts';
 import { get, post, query, type Reply, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
@@ -77,6 +78,16 @@ for (const server of await sharedServers()) {
         t.match(await postAs(service, basic(`${'n'.repeat(5_000)}:x`)), unauthorized, 'a name that is too long');
         t.match(await postAs(service, basic(`${user}:${'p'.repeat(5_000)}`)), unauthorized, 'a long password');
       }
+    });
+
+    t.test('a wrong pair is refused before the body has come', async (t) => {
+      const head = requestText('POST /v1/query HTTP/1.1', {
+        Authorization: basic(`${user}:wrong`),
+        'Content-Type': 'application/json',
+        'Content-Length': '1000000',
+      });
+      const { replies } = await exchange(sluice.url, head, { replies: 1 });
+      t.match(replies, [{ status: 401 }]);
     });
 
     t.test('the header in other forms', async (t) => {
