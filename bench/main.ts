@@ -1,5 +1,5 @@
 /**
- * Runs the scenarios, or those named on the command line, prints a table for each, and writes all figures to
+ * Runs the scenarios, or those named on the command line, and prints a table for each. A run of all writes the figures to
  * `bench/results/latest.json`.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -36,13 +36,18 @@ async function main(names: readonly string[]): Promise<void> {
       results.push(result);
       process.stdout.write(report(result));
     }
-    mkdirSync(new URL('.', resultsFile), { recursive: true });
-    const machine = { cpu: cpus()[0]?.model, cores: cpus().length, memoryBytes: totalmem(), node: process.version };
-    const database = `${server.kind} ${server.version}`;
-    writeFileSync(resultsFile, `${JSON.stringify({ machine, database, results }, null, 2)}\n`);
+    // Figures of different runs do not belong together, so that only a whole run is kept.
+    if (chosen.length === scenarios.length) keep(results, server);
   } finally {
     await server.stop();
   }
+}
+
+function keep(results: readonly Result[], server: DatabaseServer): void {
+  mkdirSync(new URL('.', resultsFile), { recursive: true });
+  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, memoryBytes: totalmem(), node: process.version };
+  const database = `${server.kind} ${server.version}`;
+  writeFileSync(resultsFile, `${JSON.stringify({ machine, database, results }, null, 2)}\n`);
 }
 
 async function load(server: DatabaseServer, chosen: readonly Scenario[]): Promise<void> {

@@ -22,8 +22,14 @@ async function main(): Promise<void> {
       signals++;
       starting.abort();
       if (service === null) return;
-      if (signals === 1) void service.stop().then(() => process.exit(0));
-      else void service.abort().then(() => process.exit(exitCodes[signal]));
+      if (signals === 1) {
+        process.stdout.write(
+          `sluice stops when its results are read, in ${config.drain_secs} s at the latest; a second signal stops it at once\n`,
+        );
+        void service.stop().then(() => process.exit(0));
+      } else {
+        void service.abort().then(() => process.exit(exitCodes[signal]));
+      }
     });
   }
   try {
