@@ -75,11 +75,11 @@ export class Handlers {
     const body = parse(await readJsonText(request, limits.bodyBytesMax), limits);
     this.#admit(account.user);
     const session = await this.#sessionFor(body, account);
-    // Both may have come to pass while the database was asked, and nobody would end a statement that was sent now.
-    if (response.destroyed || this.#draining) {
+    try {
+      this.#checkAgain(account.user, response);
+    } catch (error) {
       if ('id' in session && body.session.type === 'new') session.end('its statement was not sent');
-      if (this.#draining) throw stopping();
-      throw new RequestAbortedError('the client went away before its statement was sent');
+      throw error;
     }
     const query = new Query(
       {
@@ -169,6 +169,13 @@ export class Handlers {
       if (error.refusal.kind === 'denied') throw httpErrors.unauthorized(error.message);
       throw httpErrors.unavailable(error.message);
     }
+  }
+
+  /** While the database was asked, others may have taken the room, or whoever would end the statement may have gone. */
+  #checkAgain(user: string, response: ServerResponse): void {
+    if (this.#draining) throw stopping();
+    if (response.destroyed) throw new RequestAbortedError('the client went away before its statement was sent');
+    this.#admit(user);
   }
 
   #admit(user: string): void {

@@ -215,6 +215,13 @@ for (const server of await sharedServers()) {
     t.strictSame(inSession.rows, [[2]]);
   });
 
+  t.test(`a user who sends many statements at once to ${kind} may run no more than others`, async (t) => {
+    const sluice = await start(t, server, ['--queries_per_user_max', '2']);
+    const body = { sql: 'SELECT SLEEP(100)', pagination: { wait_time_secs: 0 } };
+    const replies = await Promise.all(Array.from({ length: 6 }, () => post(sluice.url, body)));
+    t.strictSame(replies.map(({ status }) => status).sort(), [200, 200, 429, 429, 429, 429]);
+  });
+
   t.test(`a database that is full or down, on ${kind}`, { skip: !isInstalled(kind), timeout: 90_000 }, async (t) => {
     const own = await startServer(kind, ['--max-connections=10']);
     t.teardown(() => own.stop());
