@@ -234,6 +234,13 @@ const numberOptions = {
     help: 'a request body, as sent and as inflated',
   },
   header_bytes_max: { default: 16 * KiB, min: KiB, max: MiB, unit: 'bytes', help: 'request line and headers together' },
+  pipelined_requests_max: {
+    default: 100,
+    min: 1,
+    max: 10_000,
+    unit: 'requests',
+    help: 'requests sent on one HTTP connection ahead of their answers; one more closes it',
+  },
   request_timeout_secs: { default: 30, min: 1, max: 3600, unit: 's', help: 'time for a request to arrive whole' },
   http_idle_secs: {
     default: 120,

@@ -19,6 +19,7 @@ export type ServiceEvent =
   | { readonly type: 'session_ended'; readonly session: string; readonly user: string; readonly reason: string }
   | { readonly type: 'connection_lost'; readonly user: string; readonly reason: string }
   | { readonly type: 'worker_failed'; readonly error: Error }
+  | { readonly type: 'accept_failed'; readonly error: Error }
   | {
       readonly type: 'request_failed';
       readonly defect: string;

@@ -16,6 +16,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
   switch (event.type) {
     case 'request_failed':
     case 'worker_failed':
+    case 'accept_failed':
       return 'error';
     case 'connection_lost':
       return 'warn';

@@ -184,6 +184,7 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
       port: config.http_handler_port,
       connectionsMax: config.http_connections_max,
       headerBytesMax: config.header_bytes_max,
+      pipelinedMax: config.pipelined_requests_max,
       requestTimeoutMs: config.request_timeout_secs * 1_000,
       idleTimeoutMs: config.http_idle_secs * 1_000,
     },

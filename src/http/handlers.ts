@@ -117,7 +117,7 @@ export class Handlers {
   async #getStats(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
     this.#parts.queries.hold(query)();
-    replyJson(response, statsBody(query.identity, query.snapshot()));
+    replyJson(response, statsBody(query.identity, query.snapshot(), query.nextPage));
   }
 
   async #kill(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {

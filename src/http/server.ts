@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Observe } from '../events.ts';
@@ -13,6 +14,8 @@ export interface ServerOptions {
   readonly port: number;
   readonly connectionsMax: number;
   readonly headerBytesMax: number;
+  /** Requests that one connection may send before the first of them is answered. */
+  readonly pipelinedMax: number;
   /** Time for a request to arrive whole. */
   readonly requestTimeoutMs: number;
   /** Time without a byte either way after which a connection is closed, be it that its client does not read. */
@@ -40,6 +43,7 @@ export class HttpServer implements AsyncDisposable {
   readonly #handlers: Handlers;
   readonly #options: ServerOptions;
   readonly #observe: Observe;
+  readonly #unanswered = new WeakMap<Socket, number>();
 
   constructor(options: ServerOptions, handlers: Handlers, observe: Observe) {
     this.#options = options;
@@ -54,8 +58,12 @@ export class HttpServer implements AsyncDisposable {
         keepAliveTimeout: options.idleTimeoutMs,
         noDelay: true,
       },
-      (request, response) => void this.#serve(request, response),
+      (request, response) => {
+        if (this.#admit(request.socket, response)) void this.#serve(request, response);
+      },
     );
+    // Requests that wait in line on one connection listen for its end, each for itself.
+    this.#server.on('connection', (socket) => socket.setMaxListeners(0));
     this.#server.maxConnections = options.connectionsMax;
     this.#server.setTimeout(options.idleTimeoutMs);
     this.#server.on('clientError', refuseConnection);
@@ -64,12 +72,24 @@ export class HttpServer implements AsyncDisposable {
   /** @returns the address as a URL, with the port that was really taken */
   async listen(): Promise<string> {
     const { host, port } = this.#options;
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(port, host, resolve);
-    });
+    this.#server.listen(port, host);
+    await once(this.#server, 'listening');
+    // What goes wrong from now on concerns one connection, such as one too many for the process.
+    this.#server.on('error', (error) => this.#observe({ type: 'accept_failed', error }));
     const taken = (this.#server.address() as AddressInfo).port;
     return `http://${host.includes(':') ? `[${host}]` : host}:${taken}`;
+  }
+
+  /** Counts the requests of a connection that are not yet answered; one too many costs it the connection. */
+  #admit(socket: Socket, response: ServerResponse): boolean {
+    const unanswered = (this.#unanswered.get(socket) ?? 0) + 1;
+    if (unanswered > this.#options.pipelinedMax) {
+      socket.destroy();
+      return false;
+    }
+    this.#unanswered.set(socket, unanswered);
+    response.once('close', () => this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 1) - 1));
+    return true;
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Column } from '../wire/statement.ts';
-import type { Rows } from './ring.ts';
+import { noRows, type Rows } from './ring.ts';
 import type { QueryState } from './state.ts';
 
 /** Rows and bytes, as counted for a progress. */
@@ -51,6 +51,11 @@ export class Pages {
     return this.#last;
   }
 
+  /** The number of the page to come; null after the last. */
+  get next(): number | null {
+    return this.#last?.next === null ? null : this.#number;
+  }
+
   /** @returns null if no page has that number, or has it any more */
   get(number: number): Promise<Page> | null {
     const last = this.#last;
@@ -76,5 +81,5 @@ export class Pages {
 }
 
 function pastTheEnd(last: Page): Page {
-  return { ...last, number: last.number + 1, rows: { pieces: [], count: 0, bytes: 0 }, next: null };
+  return { ...last, number: last.number + 1, rows: noRows, next: null };
 }

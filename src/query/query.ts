@@ -104,6 +104,11 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     return this.#pages.get(number);
   }
 
+  /** The number of the page to ask for next; null if there is none. */
+  get nextPage(): number | null {
+    return this.#state.name === 'Failed' ? null : this.#pages.next;
+  }
+
   snapshot(): Snapshot {
     return { state: this.#state, columns: this.#columns, stats: this.#stats() };
   }
@@ -168,7 +173,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   }
 
   #settle(event: StateEvent): void {
-    if (!this.isRunning) throw new Error(`the query ${this.identity.id} was ended twice`);
+    if (!this.isRunning) return;
     this.#state = nextState(this.#state, event);
     this.#handle = null;
     if (this.#startedAt !== null) this.#runningMs = performance.now() - this.#startedAt;
@@ -189,7 +194,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     const atEnd = !this.isRunning && this.#ring.rows === 0;
     const next = atEnd ? null : rows.count > 0 ? number + 1 : number;
     const page: Page = { ...this.snapshot(), number, rows, next };
-    this.#account(next === number ? undefined : rows.bytes);
+    this.#account(next === number ? undefined : rows.heldBytes);
     return page;
   }
 
@@ -239,7 +244,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   }
 
   /** Tells the storage how much is held: what is to be handed out, and the last page, which may be asked for again. */
-  #account(pageBytes = this.#pages.last?.rows.bytes ?? 0): void {
+  #account(pageBytes = this.#pages.last?.rows.heldBytes ?? 0): void {
     const held = this.#ring.heldBytes + pageBytes;
     this.#storage.change(held - this.#heldBytes);
     this.#heldBytes = held;

@@ -6,9 +6,11 @@ export interface Rows {
   readonly count: number;
   /** Length of the JSON text, the commas between the pieces included. */
   readonly bytes: number;
+  /** Memory of the batches that were in the ring until these rows were taken. */
+  readonly heldBytes: number;
 }
 
-export const noRows: Rows = { pieces: [], count: 0, bytes: 0 };
+export const noRows: Rows = { pieces: [], count: 0, bytes: 0, heldBytes: 0 };
 
 interface Slot {
   readonly batch: Batch;
@@ -65,6 +67,7 @@ export class Ring {
     const pieces: Uint8Array[] = [];
     let count = 0;
     let bytes = 0;
+    const heldBefore = this.#heldBytes;
     while (this.#count > 0 && count < rowsMax) {
       const { batch, rowEnds } = this.#slots[this.#head] as Slot;
       const from = this.#headRows === 0 ? 0 : (rowEnds[this.#headRows - 1] as number) + 1;
@@ -83,7 +86,7 @@ export class Ring {
       if (upTo < batch.rows) break;
     }
     this.#rows -= count;
-    return { pieces, count, bytes };
+    return { pieces, count, bytes, heldBytes: heldBefore - this.#heldBytes };
   }
 
   clear(): void {

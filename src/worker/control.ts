@@ -12,6 +12,7 @@ const examineIntervalMs = 1_000;
  */
 export class Control {
   readonly #options: ConnectOptions;
+  readonly #onClose: () => void;
   #connection: Promise<Connection> | null = null;
   #idleTimer: NodeJS.Timeout | null = null;
   #inUse = 0;
@@ -21,8 +22,10 @@ export class Control {
   #counts: Promise<ReadonlyMap<number, number>> | null = null;
   #countedAt = -examineIntervalMs;
 
-  constructor(options: ConnectOptions) {
+  /** @param onClose called when it is no longer of use; whoever needs one later makes another */
+  constructor(options: ConnectOptions, onClose: () => void) {
     this.#options = options;
+    this.#onClose = onClose;
   }
 
   /**
@@ -63,6 +66,7 @@ export class Control {
   }
 
   close(): void {
+    this.#onClose();
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     this.#idleTimer = null;
     const connection = this.#connection;

@@ -355,7 +355,7 @@ export class Executor {
     const key = JSON.stringify([login.user, login.password]);
     let control = this.#controls.get(key);
     if (control === undefined) {
-      control = new Control(this.#connectOptions);
+      control = new Control(this.#connectOptions, () => this.#controls.delete(key));
       this.#controls.set(key, control);
     }
     return control;

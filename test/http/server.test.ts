@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { RequestAbortedError, readJsonText } from '#src/http/body.js';
@@ -20,6 +20,7 @@ const OPTIONS: ServerOptions = {
   port: 0,
   connectionsMax: 100,
   headerBytesMax: 16 * 1024,
+  pipelinedMax: 10,
   requestTimeoutMs: 30_000,
   idleTimeoutMs: 60_000,
 };
@@ -259,6 +260,29 @@ t.test('a refused client that never stops sending is cut off', async (t) => {
   });
   t.equal(replies[0]?.status, 413);
   t.ok(performance.now() - begin < 10_000);
+});
+
+t.test('a connection that sends too far ahead of its answers is closed, and others are not', async (t) => {
+  let waiting = 0;
+  const { url } = await start(t, () => {
+    waiting++;
+  });
+  const port = Number(new URL(url).port);
+  const socket = connect(port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  socket.on('error', () => {});
+  socket.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(11));
+  await closed;
+  t.equal(waiting, 10);
+  const other = connect(port, '127.0.0.1');
+  t.teardown(() => other.destroy());
+  other.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(10));
+  for (const deadline = Date.now() + 10_000; waiting < 20 && Date.now() < deadline; ) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.equal(waiting, 20);
+  t.equal(other.destroyed, false);
 });
 
 t.test('pipelined requests are answered in order', async (t) => {

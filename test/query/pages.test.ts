@@ -117,7 +117,7 @@ t.test('the last page has no next, can be repeated, and has one empty page past 
     const past = await filler.pages.get(1);
     t.equal(past?.number, 1);
     t.equal(past?.next, null);
-    t.strictSame(past?.rows, { pieces: [], count: 0, bytes: 0 });
+    t.strictSame(past?.rows, { pieces: [], count: 0, bytes: 0, heldBytes: 0 });
     t.equal(past?.state, page?.state);
   }
   t.equal(filler.pages.get(2), null);

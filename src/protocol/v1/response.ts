@@ -14,9 +14,10 @@ export function pageBody(identity: QueryIdentity, page: Page): BodyParts {
   return [beforeData(identity, page), ...data, afterData(identity, page, nextUri)];
 }
 
-/** The QueryResponse of `stats_uri`, without data; `next_uri` is not its business and null. */
-export function statsBody(identity: QueryIdentity, snapshot: Snapshot): BodyParts {
-  return [beforeData(identity, snapshot), afterData(identity, snapshot, null)];
+/** The QueryResponse of `stats_uri`, without data. `nextPage` is the page that the client has to ask for, if any. */
+export function statsBody(identity: QueryIdentity, snapshot: Snapshot, nextPage: number | null): BodyParts {
+  const nextUri = nextPage === null ? null : pageUri(identity.id, nextPage);
+  return [beforeData(identity, snapshot), afterData(identity, snapshot, nextUri)];
 }
 
 function beforeData(identity: QueryIdentity, { state, columns }: Snapshot): string {

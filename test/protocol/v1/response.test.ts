@@ -44,7 +44,7 @@ function textOf(parts: BodyParts): string {
 
 function piecesOf(...texts: string[]): Page['rows'] {
   const pieces = texts.map((text) => Buffer.from(text));
-  return { pieces, count: texts.length, bytes: texts.join(',').length };
+  return { pieces, count: texts.length, bytes: texts.join(',').length, heldBytes: 0 };
 }
 
 t.test('the response to a query that runs, to the letter', async (t) => {
@@ -85,9 +85,9 @@ t.test('the response to a query that failed, to the letter', async (t) => {
   );
 });
 
-t.test('the answer to stats_uri is the same without rows and without a next page', async (t) => {
-  const text = textOf(statsBody(identity, { state: running, columns: [column], stats }));
-  t.equal(text, textOf(pageBody(identity, { ...page, next: null })));
+t.test('the answer to stats_uri is the same without rows, and names the page to come', async (t) => {
+  const text = textOf(statsBody(identity, { state: running, columns: [column], stats }, 3));
+  t.equal(text, textOf(pageBody(identity, { ...page, next: 3 })));
   t.match(text, /"data":\[\],/);
 });
 
@@ -98,14 +98,17 @@ t.test('all members are always there, in their order', async (t) => {
     { name: 'Succeeded', outcome } as const,
     { name: 'Failed', failure } as const,
   ] as const) {
-    for (const body of [pageBody(identity, { ...page, state }), statsBody(identity, { state, columns: [], stats })]) {
+    for (const body of [
+      pageBody(identity, { ...page, state }),
+      statsBody(identity, { state, columns: [], stats }, null),
+    ]) {
       t.strictSame(Object.keys(JSON.parse(textOf(body))), members, state.name);
     }
   }
 });
 
 t.test('a response without a session id has an empty one', async (t) => {
-  t.match(textOf(statsBody({ ...identity, sessionId: '' }, page)), /"session_id":"",/);
+  t.match(textOf(statsBody({ ...identity, sessionId: '' }, page, null)), /"session_id":"",/);
 });
 
 t.test('counts keep their digits beyond 2^53', async (t) => {
@@ -135,14 +138,14 @@ t.test('every type has its name, and its digits where it has any', async (t) => 
     [{ name: 'Time', precision: 0 }, '{"type":"Time","precision":0}'],
   ];
   for (const [type, expected] of types) {
-    const text = textOf(statsBody(identity, { ...page, columns: [{ name: 'c', type, nullable: false }] }));
+    const text = textOf(statsBody(identity, { ...page, columns: [{ name: 'c', type, nullable: false }] }, null));
     t.ok(text.includes(`{"name":"c","data_type":${expected},"nullable":false,"default_expr":null}`), expected);
   }
 });
 
 t.test('column names of any kind are text, and may come twice', async (t) => {
   const names = ['', '"', 'ä\n', 'n', 'n', '__proto__'];
-  const text = textOf(statsBody(identity, { ...page, columns: names.map((name) => ({ ...column, name })) }));
+  const text = textOf(statsBody(identity, { ...page, columns: names.map((name) => ({ ...column, name })) }, null));
   const { schema } = JSON.parse(text) as { schema: { fields: { name: string }[] } };
   t.strictSame(
     schema.fields.map(({ name }) => name),
