@@ -52,8 +52,8 @@ t.test('an event is one line of JSON on standard error, with its level, its time
 t.test('an error is logged with its message and its stack', async (t) => {
   for (const line of logged('error')) {
     const error = line['err'] as { message: string; stack: string; type: string };
-    t.match(error.message, /^(thread|oops)$/);
-    t.match(error.stack, /^Error: (thread|oops)\n\s+at /);
+    t.match(error.message, /^(thread|socket|oops)$/);
+    t.match(error.stack, /^Error: (thread|socket|oops)\n\s+at /);
     t.notOk('error' in line, 'and not twice');
   }
 });
