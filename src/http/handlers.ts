@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { InvalidRequestError, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
+import { InvalidRequestError, type Pagination, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
 import { pageBody, statsBody } from '../protocol/v1/response.ts';
 import { newQueryId, type Queries } from '../query/queries.ts';
-import { Query } from '../query/query.ts';
+import { Query, type QueryLimits } from '../query/query.ts';
 import type { Storage } from '../query/storage.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
@@ -81,22 +81,9 @@ export class Handlers {
       if ('id' in session && body.session.type === 'new') session.end('its statement was not sent');
       throw error;
     }
-    const query = new Query(
-      {
-        id: newQueryId(),
-        sessionId: 'id' in session ? session.id : body.session.type === 'old' ? body.session.id : newSessionId(),
-        owner: account.user,
-      },
-      {
-        waitMs: body.pagination.waitSecs * 1_000,
-        pageRows: Math.min(body.pagination.maxRowsPerPage, body.pagination.maxRowsInBuffer),
-        pageBytes: limits.pageBytes,
-        bufferRows: body.pagination.maxRowsInBuffer,
-        bufferBytes: limits.bufferBytes,
-        statementTimeoutMs: limits.statementTimeoutMs,
-      },
-      storage,
-    );
+    const sessionId = 'id' in session ? session.id : body.session.type === 'old' ? body.session.id : newSessionId();
+    const identity = { id: newQueryId(), sessionId, owner: account.user };
+    const query = new Query(identity, queryLimits(body.pagination, limits), storage);
     queries.add(query);
     if ('id' in session) query.start(body.sql, (statement, observer) => session.run(statement, observer));
     else query.failed(session);
@@ -217,6 +204,17 @@ function onceClosed(request: IncomingMessage, response: ServerResponse, callback
   response.once('close', closed);
   socket.once('close', closed);
   if (response.destroyed || socket.destroyed) closed();
+}
+
+function queryLimits(pagination: Pagination, limits: HandlerLimits): QueryLimits {
+  return {
+    waitMs: pagination.waitSecs * 1_000,
+    pageRows: Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer),
+    pageBytes: limits.pageBytes,
+    bufferRows: pagination.maxRowsInBuffer,
+    bufferBytes: limits.bufferBytes,
+    statementTimeoutMs: limits.statementTimeoutMs,
+  };
 }
 
 function parse(text: string, limits: HandlerLimits): QueryRequest {

@@ -25,7 +25,7 @@ export function replyError(response: ServerResponse, error: HttpError): void {
   replyText(response, error.status, error.message, error.headers);
 }
 
-/** As `replyError`, but the caller ends the answer: the client has the whole of it, and the connection stays until then. */
+/** As `replyError`, but the caller ends the answer; the client has the whole of it, and keeps the connection so long. */
 export function replyErrorUnended(response: ServerResponse, error: HttpError): void {
   const body = Buffer.from(error.message);
   response.writeHead(error.status, {

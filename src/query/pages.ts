@@ -31,9 +31,9 @@ export interface Page extends Snapshot {
 }
 
 /**
- * Which page a number stands for. `#last` is the page that was answered with rows, or that ended the result; `#number` is
- * the one to come. A number stands for one promise, shared by all who ask for it, and forgotten if its page turns out
- * empty with more to come: so replays, two polls at once and lost answers are one mechanism.
+ * Which page a number stands for. `#last` is the page that was answered with rows, or that ended the result; `#number`
+ * is the one to come. A number stands for one promise, shared by all who ask for it, and forgotten if its page turns
+ * out empty with more to come: so replays, two polls at once and lost answers are one mechanism.
  */
 export class Pages {
   readonly #fill: (number: number) => Promise<Page>;

@@ -100,8 +100,8 @@ export class Queries {
   }
 
   /**
-   * A client of small statements that never finishes one would leave thousands of records behind, each with its rows. One
-   * that was answered whole has no page that could be asked for again: nobody knew its id before that answer.
+   * A client of small statements that never finishes one would leave thousands of records behind, each with its rows.
+   * One that was answered whole has no page that could be asked for again: nobody knew its id before that answer.
    */
   #keepRead(query: Query): void {
     this.#read.add(query);

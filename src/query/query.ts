@@ -44,8 +44,8 @@ const askIntervalMs = 1_000;
 const askAfterMs = 200;
 
 /**
- * One POST: a statement's execution (`#state`), the rows it has given back (`#ring`), and the pages they are handed out in
- * (`#pages`). Lives on the main thread and never looks into a row. `change` wakes the poll that waits.
+ * One POST: a statement's execution (`#state`), the rows it has given back (`#ring`), and the pages they are handed out
+ * in (`#pages`). Lives on the main thread and never looks into a row. `change` wakes the poll that waits.
  */
 export class Query extends EventEmitter<QueryEvents> implements StatementObserver {
   readonly identity: QueryIdentity;
@@ -96,8 +96,8 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   }
 
   /**
-   * The page of that number, when it is ready: when it is full, when the statement has ended and the rest fits in it, or
-   * when the wait is over.
+   * The page of that number, when it is ready: when it is full, when the statement has ended and the rest fits in it,
+   * or when the wait is over.
    * @returns null if there is no such page, or no more
    */
   page(number: number): Promise<Page> | null {

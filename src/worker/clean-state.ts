@@ -5,27 +5,29 @@ import { isConnectionLost } from './failures.ts';
 const aDay = 'COALESCE((SELECT 1 FROM DUAL WHERE 0), 86400)';
 
 /**
- * Text in utf8mb4, and a database that waits for a reader as long as we do (`net_write_timeout` would end a result whose
- * reader stalls for 60 s).
+ * Text in utf8mb4, and a database that waits for a reader as long as we do (`net_write_timeout` would end a result
+ * whose reader stalls for 60 s).
  */
 const variables = `SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = ${aDay}`;
 
 /**
- * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login, with the
- * schema selected and our variables set.
+ * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login,
+ * with the schema selected and our variables set.
  */
 export class CleanState {
   readonly #isDatabaseSelected: boolean;
-  readonly #wayBack: Pipeline;
+  readonly #commands: readonly CleaningCommand[];
+  readonly #pipeline: Pipeline;
 
   private constructor(isMariadb: boolean, database: string | null, role: string) {
     this.#isDatabaseSelected = database !== null;
-    this.#wayBack = new Pipeline([
+    this.#commands = [
       { type: 'reset connection' },
       ...(database === null ? [] : [{ type: 'init db', database } as const]),
       ...(isMariadb ? mariadbLeavings(role) : mysqlLeavings),
       { type: 'query', sql: variables },
-    ]);
+    ];
+    this.#pipeline = new Pipeline(this.#commands);
   }
 
   /**
@@ -42,36 +44,37 @@ export class CleanState {
 
   /**
    * Makes the connection as new: COM_RESET_CONNECTION rolls back, drops temporary tables, releases locks and forgets
-   * variables and prepared statements (MySQL manual, "mysql_reset_connection()"); what it leaves as it is follows in the
-   * same write, so that the whole costs one round trip.
+   * variables and prepared statements (MySQL manual, "mysql_reset_connection()"); what it leaves as it is follows in
+   * the same write, so that the whole costs one round trip.
    * @throws DriverError if it failed; the connection is of no more use then
    */
   async restore(connection: Connection): Promise<void> {
     // There is no command that selects no schema, but a new login does.
     if (!this.#isDatabaseSelected) await connection.changeUser();
-    const errors = await connection.pipeline(this.#wayBack);
+    const errors = await connection.pipeline(this.#pipeline);
     for (const [index, error] of errors.entries()) {
-      const isOptional = !connection.isMariadb && index === errors.length - 2;
-      if (error !== null && (!isOptional || isConnectionLost(error))) throw error;
+      if (error !== null && (this.#commands[index]?.mayBeRefused !== true || isConnectionLost(error))) throw error;
     }
   }
 }
 
+type CleaningCommand = PlainCommand & { readonly mayBeRefused?: true };
+
 /**
- * The active role, and the profiles, which tell the text of earlier statements and are cut to size when one is added. Any of
- * it may be changed inside a stored function, so that no text of a statement is safe.
+ * The active role, and the profiles, which tell the text of earlier statements and are cut to size when one is added.
+ * Any of it may be changed inside a stored function, so that no text of a statement is safe.
  * @param role the one that a login makes active, quoted, or NONE
  */
-function mariadbLeavings(role: string): PlainCommand[] {
+function mariadbLeavings(role: string): CleaningCommand[] {
   const profiles = 'SET profiling = 1, profiling_history_size = 0; SET profiling = 0';
   return [{ type: 'query', sql: `BEGIN NOT ATOMIC SET ROLE ${role}; ${profiles}; END` }];
 }
 
 /**
- * FOUND_ROWS(), the active roles, and, which must come last, the resource group: whoever is refused that statement cannot have changed it.
+ * FOUND_ROWS(), the active roles, and the resource group, which whoever is refused that statement cannot have changed.
  */
-const mysqlLeavings: readonly PlainCommand[] = [
+const mysqlLeavings: readonly CleaningCommand[] = [
   { type: 'query', sql: 'SELECT 1 LIMIT 0' },
   { type: 'query', sql: 'SET ROLE DEFAULT' },
-  { type: 'query', sql: 'SET RESOURCE GROUP USR_default' },
+  { type: 'query', sql: 'SET RESOURCE GROUP USR_default', mayBeRefused: true },
 ];

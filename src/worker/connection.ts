@@ -142,8 +142,8 @@ function commandPacket(command: PlainCommand): Buffer {
 }
 
 /**
- * Several commands in one write, each of them answered in turn; rows are dropped. One that fails does not keep the others
- * from being run.
+ * Several commands in one write, each of them answered in turn; rows are dropped. One that fails does not keep the
+ * others from being run.
  */
 class PipelineCommand extends QueryCommand {
   readonly #pipeline: Pipeline;

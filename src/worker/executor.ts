@@ -281,7 +281,7 @@ export class Executor {
     this.#connection?.resume();
   }
 
-  /** Ends the statement in the database, and reads what it still sends, since it cannot end while its socket is full. */
+  /** Ends the statement in the database, and reads what it still sends: it cannot end while its socket is full. */
   #stop(running: Running): void {
     running.told = true;
     running.discard = true;
@@ -296,7 +296,7 @@ export class Executor {
 
   /**
    * Kills until the statement has ended: a kill that overtakes its statement on the way finds nothing to kill, and one
-   * may be refused. Settles when the database has answered the last, so that none can hit the connection's next statement.
+   * may be refused. Settles when the database has answered the last, so that none can hit the next statement.
    */
   async #kill(running: Running, enough: AbortSignal): Promise<void> {
     const connection = this.#connection;

@@ -1,7 +1,10 @@
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
 import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, isJsonText, writeCell, writeText } from './cells.ts';
 
-/** A batch is full when it and its row ends take this many bytes: so large that messages are rare, so small that it is early. */
+/**
+ * A batch is full when it and its row ends take this many bytes: so many that messages are rare, so few that it is
+ * early.
+ */
 export const batchBytes = 224 * 1024;
 /** A buffer for full batches: with room for the row that fills it, unless that is a large one. */
 const bufferBytes = 256 * 1024;
