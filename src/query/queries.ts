@@ -37,8 +37,13 @@ export class Queries {
   readonly #read = new Set<Query>();
   /** Those among them of which the first answer told all. */
   readonly #whole = new Set<Query>();
-  /** In order of removal, which is that of expiry. */
   readonly #removed = new Map<string, Removed>();
+  /**
+   * The ids in `#removed`, from `#firstRemoved` on, in order of removal, which is that of expiry. To find a map's oldest
+   * entry takes the longer the more have been deleted before it.
+   */
+  #removedIds: string[] = [];
+  #firstRemoved = 0;
   readonly #runningByUser = new Map<string, number>();
   #onEmpty: (() => void) | null = null;
 
@@ -171,9 +176,18 @@ export class Queries {
   #remember(id: string, owner: string, reason: string): void {
     const now = Date.now();
     this.#removed.set(id, { owner, reason, until: now + this.#options.resultTimeoutMs });
-    for (const [oldest, { until }] of this.#removed) {
+    this.#removedIds.push(id);
+    for (;;) {
+      const oldest = this.#removedIds[this.#firstRemoved];
+      const until = oldest === undefined ? undefined : this.#removed.get(oldest)?.until;
+      if (oldest === undefined || until === undefined) break;
       if (until > now && this.#removed.size <= this.#options.removedMax) break;
       this.#removed.delete(oldest);
+      this.#firstRemoved++;
+    }
+    if (this.#firstRemoved > this.#removed.size) {
+      this.#removedIds = this.#removedIds.slice(this.#firstRemoved);
+      this.#firstRemoved = 0;
     }
   }
 

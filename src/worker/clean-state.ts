@@ -16,18 +16,16 @@ const variables = `SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = 
  */
 export class CleanState {
   readonly #isDatabaseSelected: boolean;
-  readonly #commands: readonly CleaningCommand[];
-  readonly #pipeline: Pipeline;
+  readonly #way: WayBack;
+  /** The same, with the schema selected anew. */
+  readonly #wayToSchema: WayBack;
 
   private constructor(isMariadb: boolean, database: string | null, role: string) {
     this.#isDatabaseSelected = database !== null;
-    this.#commands = [
-      { type: 'reset connection' },
-      ...(database === null ? [] : [{ type: 'init db', database } as const]),
-      ...(isMariadb ? mariadbLeavings(role) : mysqlLeavings),
-      { type: 'query', sql: variables },
-    ];
-    this.#pipeline = new Pipeline(this.#commands);
+    const reset: CleaningCommand = { type: 'reset connection' };
+    const leavings = isMariadb ? mariadbLeavings(role) : mysqlLeavings;
+    this.#way = new WayBack([reset, ...leavings]);
+    this.#wayToSchema = new WayBack(database === null ? [] : [reset, { type: 'init db', database }, ...leavings]);
   }
 
   /**
@@ -46,11 +44,35 @@ export class CleanState {
    * Makes the connection as new: COM_RESET_CONNECTION rolls back, drops temporary tables, releases locks and forgets
    * variables and prepared statements (MySQL manual, "mysql_reset_connection()"); what it leaves as it is follows in
    * the same write, so that the whole costs one round trip.
+   * @param sql the statement that ran on it
    * @throws DriverError if it failed; the connection is of no more use then
    */
-  async restore(connection: Connection): Promise<void> {
+  async restore(connection: Connection, sql: string): Promise<void> {
+    if (!mayLeaveSchema.test(sql)) return this.#way.take(connection);
+    if (this.#isDatabaseSelected) return this.#wayToSchema.take(connection);
     // There is no command that selects no schema, but a new login does.
-    if (!this.#isDatabaseSelected) await connection.changeUser();
+    await connection.changeUser();
+    return this.#way.take(connection);
+  }
+}
+
+/**
+ * The words without which no statement selects another schema or drops the selected one: stored functions and triggers
+ * may do neither. That they may be part of other words costs little.
+ */
+const mayLeaveSchema = /use|drop|call|execute/i;
+
+/** Commands in one write, each of which must succeed unless it may be refused. */
+class WayBack {
+  readonly #commands: readonly CleaningCommand[];
+  readonly #pipeline: Pipeline;
+
+  constructor(commands: readonly CleaningCommand[]) {
+    this.#commands = commands;
+    this.#pipeline = new Pipeline(commands);
+  }
+
+  async take(connection: Connection): Promise<void> {
     const errors = await connection.pipeline(this.#pipeline);
     for (const [index, error] of errors.entries()) {
       if (error !== null && (this.#commands[index]?.mayBeRefused !== true || isConnectionLost(error))) throw error;
@@ -61,13 +83,14 @@ export class CleanState {
 type CleaningCommand = PlainCommand & { readonly mayBeRefused?: true };
 
 /**
- * The active role, and the profiles, which tell the text of earlier statements and are cut to size when one is added.
- * Any of it may be changed inside a stored function, so that no text of a statement is safe.
+ * The variables, the active role, and the profiles, which tell the text of earlier statements and are cut to size when
+ * one is added. Any of it may be changed inside a stored function, so that no text of a statement is safe.
  * @param role the one that a login makes active, quoted, or NONE
  */
 function mariadbLeavings(role: string): CleaningCommand[] {
   const profiles = 'SET profiling = 1, profiling_history_size = 0; SET profiling = 0';
-  return [{ type: 'query', sql: `BEGIN NOT ATOMIC SET ROLE ${role}; ${profiles}; END` }];
+  // One command instead of two: what the database spends on a command is mostly for its arrival and its answer.
+  return [{ type: 'query', sql: `BEGIN NOT ATOMIC SET ROLE ${role}; ${profiles}; ${variables}; END` }];
 }
 
 /**
@@ -77,4 +100,5 @@ const mysqlLeavings: readonly CleaningCommand[] = [
   { type: 'query', sql: 'SELECT 1 LIMIT 0' },
   { type: 'query', sql: 'SET ROLE DEFAULT' },
   { type: 'query', sql: 'SET RESOURCE GROUP USR_default', mayBeRefused: true },
+  { type: 'query', sql: variables },
 ];

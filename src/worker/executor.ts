@@ -199,7 +199,7 @@ export class Executor {
     running.ended = true;
     running.kill?.enough.abort();
     this.#flush(running, end);
-    await this.#becomeIdle(connection, running);
+    await this.#becomeIdle(connection, running, message.sql);
   }
 
   #takeColumns(running: Running, definitions: readonly ColumnDefinition[]): void {
@@ -325,12 +325,12 @@ export class Executor {
     if (rows !== null && !running.ended) this.#post({ type: 'examined', statement: running.number, rows });
   }
 
-  async #becomeIdle(connection: Connection, running: Running): Promise<void> {
+  async #becomeIdle(connection: Connection, running: Running, sql: string): Promise<void> {
     this.#expect('it was not made ready for the next statement');
     try {
       await running.kill?.done;
       if (running.clean) {
-        await this.#cleanState?.restore(connection);
+        await this.#cleanState?.restore(connection, sql);
         this.#statementsSinceReset = 0;
       } else {
         if (running.kill !== null) await absorbKill(connection);

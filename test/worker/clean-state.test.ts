@@ -42,7 +42,7 @@ for (const server of await sharedServers()) {
         await connection.query(sql);
       }
       t.notSame(await connection.query(look), before, 'the statements can be noticed');
-      await clean.restore(connection);
+      await clean.restore(connection, `USE ${away}`);
       t.equal(connection.id, id, 'it is the same connection');
       t.strictSame(await connection.query(look), before);
       t.strictSame(await connection.query(`SELECT * FROM ${home}.t`), [], 'the temporary table is gone');
@@ -64,6 +64,6 @@ for (const server of await sharedServers()) {
     await connection.query(`USE ${home}`);
     const clean = await CleanState.of(connection, home);
     await server.sql(`DROP DATABASE ${home}`);
-    await t.rejects(clean.restore(connection), { code: 'ER_BAD_DB_ERROR' });
+    await t.rejects(clean.restore(connection, `DROP DATABASE ${home}`), { code: 'ER_BAD_DB_ERROR' });
   });
 }
