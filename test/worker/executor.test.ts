@@ -335,7 +335,7 @@ for (const server of await sharedServers()) {
     await t.test('the rows that the database has examined are told when asked for', async (t) => {
       const { peer } = await open(t, server);
       const statement = peer.start(
-        `SELECT COUNT(*) FROM (${numbers(3_000)}) a, (${numbers(3_000)}) b WHERE a.i * b.i = -1`,
+        `SELECT COUNT(*) FROM (${numbers(30_000)}) a, (${numbers(30_000)}) b WHERE a.i * b.i = -1`,
       );
       const examined = (): number[] =>
         peer.messages.flatMap((message) => (message.type === 'examined' ? [message.rows] : []));
