@@ -152,9 +152,7 @@ export class Handlers {
     try {
       return await this.#parts.accounts.verify(credentials);
     } catch (error) {
-      if (!(error instanceof RefusedError)) throw error;
-      if (error.refusal.kind === 'denied') throw httpErrors.unauthorized(error.message);
-      throw httpErrors.unavailable(error.message);
+      throw asHttpError(error);
     }
   }
 
@@ -185,10 +183,8 @@ export class Handlers {
     try {
       return await sessions.open(account, body.session.database, body.session.maxIdleSecs * 1_000);
     } catch (error) {
-      if (!(error instanceof RefusedError)) throw error;
-      if (error.refusal.kind === 'database') return error.refusal.failure;
-      if (error.refusal.kind === 'denied') throw httpErrors.unauthorized(error.message);
-      throw httpErrors.unavailable(error.message);
+      if (error instanceof RefusedError && error.refusal.kind === 'database') return error.refusal.failure;
+      throw asHttpError(error);
     }
   }
 }
@@ -204,6 +200,14 @@ function onceClosed(request: IncomingMessage, response: ServerResponse, callback
   response.once('close', closed);
   socket.once('close', closed);
   if (response.destroyed || socket.destroyed) closed();
+}
+
+/** What a client is told when the database has refused; anything else is no refusal and stays what it is. */
+function asHttpError(error: unknown): unknown {
+  if (!(error instanceof RefusedError)) return error;
+  return error.refusal.kind === 'denied'
+    ? httpErrors.unauthorized(error.message)
+    : httpErrors.unavailable(error.message);
 }
 
 function queryLimits(pagination: Pagination, limits: HandlerLimits): QueryLimits {

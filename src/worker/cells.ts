@@ -1,7 +1,7 @@
 /**
  * How each kind of cell is written as JSON, straight from the bytes of MySQL's text protocol. Every function takes the
  * target and the position in it, the source and the range of the cell, and returns the new position. The caller
- * has made sure that the target has room: `cellBytesMax` tells how much a cell may need.
+ * has made sure that the target has room: `cellGrowthMax` and `cellOverheadMax` tell how much a cell may need.
  */
 
 /** How a cell's bytes become JSON. */

@@ -15,17 +15,15 @@ const variables = `SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = 
  * with the schema selected and our variables set.
  */
 export class CleanState {
-  readonly #isDatabaseSelected: boolean;
   readonly #way: WayBack;
-  /** The same, with the schema selected anew. */
-  readonly #wayToSchema: WayBack;
+  /** The same, with the schema selected anew; null if there is none. */
+  readonly #wayToSchema: WayBack | null;
 
   private constructor(isMariadb: boolean, database: string | null, role: string) {
-    this.#isDatabaseSelected = database !== null;
     const reset: CleaningCommand = { type: 'reset connection' };
     const leavings = isMariadb ? mariadbLeavings(role) : mysqlLeavings;
     this.#way = new WayBack([reset, ...leavings]);
-    this.#wayToSchema = new WayBack(database === null ? [] : [reset, { type: 'init db', database }, ...leavings]);
+    this.#wayToSchema = database === null ? null : new WayBack([reset, { type: 'init db', database }, ...leavings]);
   }
 
   /**
@@ -49,7 +47,7 @@ export class CleanState {
    */
   async restore(connection: Connection, sql: string): Promise<void> {
     if (!mayLeaveSchema.test(sql)) return this.#way.take(connection);
-    if (this.#isDatabaseSelected) return this.#wayToSchema.take(connection);
+    if (this.#wayToSchema !== null) return this.#wayToSchema.take(connection);
     // There is no command that selects no schema, but a new login does.
     await connection.changeUser();
     return this.#way.take(connection);

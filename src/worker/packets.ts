@@ -6,7 +6,7 @@ import type { ColumnDefinition } from './columns.ts';
  * first byte of the payload.
  */
 
-export const moreResultsFlag = 0x0008;
+const moreResultsFlag = 0x0008;
 const sessionChangedFlag = 0x4000;
 /** Of the kinds of change that an OK packet may tell, the one of a system variable. */
 const variableChanged = 0;

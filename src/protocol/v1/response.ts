@@ -10,14 +10,12 @@ export type BodyParts = readonly (string | Uint8Array)[];
 export function pageBody(identity: QueryIdentity, page: Page): BodyParts {
   const data: (string | Uint8Array)[] = [];
   for (const piece of page.rows.pieces) data.push(data.length === 0 ? '' : ',', piece);
-  const nextUri = page.next === null ? null : pageUri(identity.id, page.next);
-  return [beforeData(identity, page), ...data, afterData(identity, page, nextUri)];
+  return [beforeData(identity, page), ...data, afterData(identity, page, page.next)];
 }
 
 /** The QueryResponse of `stats_uri`, without data. `nextPage` is the page that the client has to ask for, if any. */
 export function statsBody(identity: QueryIdentity, snapshot: Snapshot, nextPage: number | null): BodyParts {
-  const nextUri = nextPage === null ? null : pageUri(identity.id, nextPage);
-  return [beforeData(identity, snapshot), afterData(identity, snapshot, nextUri)];
+  return [beforeData(identity, snapshot), afterData(identity, snapshot, nextPage)];
 }
 
 function beforeData(identity: QueryIdentity, { state, columns }: Snapshot): string {
@@ -31,12 +29,12 @@ function beforeData(identity: QueryIdentity, { state, columns }: Snapshot): stri
   return `${head.slice(0, -1)},"data":[`;
 }
 
-function afterData(identity: QueryIdentity, { state, stats }: Snapshot, nextUri: string | null): string {
+function afterData(identity: QueryIdentity, { state, stats }: Snapshot, nextPage: number | null): string {
   const outcome = state.name === 'Succeeded' ? state.outcome : null;
   const uris = JSON.stringify({
     stats_uri: statsUri(identity.id),
     final_uri: finalUri(identity.id),
-    next_uri: nextUri,
+    next_uri: nextPage === null ? null : pageUri(identity.id, nextPage),
   });
   // Both counts may exceed 2^53, so their digits are put in as the database gave them.
   const counts =
