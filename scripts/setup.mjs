@@ -50,11 +50,27 @@ export function installMariadb({ client = false } = {}) {
     throw new SetupError(`${manager.name} did not bring ${stillMissing.join(', ')}: ${hint}`);
 }
 
-/** Compiles the projects at the given paths; the compiler itself knows what has changed. */
+/** Compiles the kernel, and the projects at the given paths, of which the compiler itself knows what has changed. */
 export function build(projects) {
+  buildKernel();
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
   const pretty = process.stderr.isTTY ? ['--pretty'] : [];
   runQuietly(process.execPath, [compiler, '-b', ...projects, ...pretty], 'the build');
+}
+
+/** Compiles the kernel to WebAssembly, unless nothing has changed that it is made of. */
+function buildKernel() {
+  const source = 'src/worker/kernel/rows.ts';
+  const target = 'dist/worker/kernel.wasm';
+  const compiler = 'node_modules/assemblyscript';
+  const parts = [source, 'src/worker/kernel/sizes.ts', join(compiler, 'package.json'), 'scripts/setup.mjs'];
+  const newestMs = Math.max(...parts.map((part) => modifiedMs(part) ?? Number.POSITIVE_INFINITY));
+  if ((modifiedMs(target) ?? 0) > newestMs) return;
+
+  // No runtime, as nothing is allocated, and no more memory than the kernel lays out for itself.
+  const options = ['--optimizeLevel=3', '--shrinkLevel=0', '--enable=simd', '--runtime=stub', '--noAssert'];
+  const program = join(ROOT, compiler, 'bin/asc.js');
+  runQuietly(process.execPath, [program, source, '--outFile', target, ...options], 'the build of the kernel');
 }
 
 /** Finds an executable as a shell would, and also where servers are kept that a user's PATH often leaves out. */

@@ -120,14 +120,13 @@ export class Lease extends EventEmitter<LeaseEvents> {
         return;
       case 'news':
         this.#tell(message);
+        if (message.idle) this.#becomeIdle();
         return;
       case 'examined':
         if (message.statement === this.#statement) this.#observer?.examined(message.rows);
         return;
       case 'idle':
-        this.#state = 'idle';
-        this.#observer = null;
-        this.emit('idle');
+        this.#becomeIdle();
         return;
       case 'lost':
         this.#lose(message.reason);
@@ -147,6 +146,12 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#observer = null;
     if (news.end.ok) observer.ended(news.end.outcome);
     else observer.failed(news.end.failure);
+  }
+
+  #becomeIdle(): void {
+    this.#state = 'idle';
+    this.#observer = null;
+    this.emit('idle');
   }
 
   #lose(reason: string): void {

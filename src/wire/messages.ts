@@ -56,9 +56,11 @@ export type FromWorker =
       readonly columns?: readonly Column[];
       readonly batch?: Batch;
       readonly end?: StatementEnd;
+      /** With the end: what `idle` says. */
+      readonly idle?: true;
     }
   | { readonly type: 'examined'; readonly statement: number; readonly rows: number }
-  /** The connection is ready for its next statement; comes after the `end` of every statement. */
+  /** The connection is ready for its next statement; comes after the `end` of every statement, if not with it. */
   | { readonly type: 'idle' }
   /** The connection is gone, and with it the task. */
   | { readonly type: 'lost'; readonly reason: string };

@@ -1,125 +1,43 @@
 import { EventEmitter } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import mysql from 'mysql2';
 import type { DatabaseAddress } from '../wire/messages.ts';
-import type { ColumnDefinition } from './columns.ts';
+import { type Answer, PlainAnswer, type ResultSink, StatementAnswer } from './answers.ts';
 import type { DriverError } from './failures.ts';
-import { type Ending, readColumnCount, readColumnDefinition, readEof, readOk } from './packets.ts';
+import { headroomBytes, kernel, readBytes } from './kernel.ts';
+import { PacketStream } from './packet-stream.ts';
+import { isError, readError } from './packets.ts';
 
 /*
- * The only file that knows mysql2. It uses the driver for connecting, logging in and framing packets, and takes the
- * packets of a result itself, by a command whose states replace the driver's (`lib/commands/query.js`). The
- * package's version is pinned, and test/worker/connection.test.ts fails if the inside used here changes.
+ * The only file that knows mysql2. The driver connects, negotiates TLS and logs in; from then on we write the commands
+ * and take the packets of their answers ourselves, by standing in for the driver's parser of packets. The package's
+ * version is pinned, and test/worker/connection.test.ts fails if the inside used here changes.
  */
 
-interface DriverPacket {
-  readonly buffer: Buffer;
-  readonly offset: number;
-  readonly end: number;
-  isEOF(): boolean;
-  isError(): boolean;
-  asError(encoding: string): DriverError;
-}
-
-/** A state takes the next packet and returns the next state, or null at the end of the command. */
-type CommandState = (packet: DriverPacket, connection: DriverConnection) => CommandState | null;
-
-interface QueryCommand {
-  start(packet: DriverPacket | undefined, connection: DriverConnection): unknown;
-  /** Hands a packet, or none at the start, to the command; returns whether that was its last. */
-  execute(packet: DriverPacket | undefined, connection: DriverConnection): boolean;
+interface PacketParser {
+  execute(chunk: Buffer): void;
 }
 
 interface DriverConnection extends EventEmitter {
   readonly threadId: number;
-  readonly clientEncoding: string;
-  readonly stream: EventEmitter & { destroy(): void };
+  /** The socket, or after a change to TLS what stands before it. */
+  readonly stream: Socket;
+  /** Is given whatever the stream reads. */
+  packetParser: PacketParser;
   readonly _mariadbExtendedMetadata: boolean;
-  /** The number that the next packet of an answer must bear. */
-  sequenceId: number;
-  write(bytes: Buffer): void;
-  addCommand(command: QueryCommand): void;
   changeUser(options: object, done: (error: DriverError | null) => void): void;
-  pause(): void;
-  resume(): void;
   end(): void;
 }
 
-type QueryCommandClass = new (options: { sql: string }, done: (error: DriverError) => void) => QueryCommand;
-
-interface DriverModule {
-  createQuery(sql: string, values: undefined, done: undefined, config: object): QueryCommand;
-}
-
-/** The class of the driver's own command for a statement, which it does not export. */
-const QueryCommand = (mysql as unknown as DriverModule).createQuery('', undefined, undefined, {})
-  .constructor as QueryCommandClass;
-
-/** Takes what a statement gives back, packet by packet. The bytes of a row are only valid during the call. */
-export interface ResultSink {
-  columns(definitions: readonly ColumnDefinition[]): void;
-  row(bytes: Buffer, start: number, end: number): void;
-}
-
-class SinkCommand extends QueryCommand {
-  readonly #sink: ResultSink;
-  readonly #ended: (ending: Ending) => void;
-  #columnCount = 0;
-  #columns: ColumnDefinition[] = [];
-
-  constructor(sql: string, sink: ResultSink, ended: (ending: Ending) => void, failed: (error: DriverError) => void) {
-    super({ sql }, failed);
-    this.#sink = sink;
-    this.#ended = ended;
-  }
-
-  override start(packet: DriverPacket | undefined, connection: DriverConnection): CommandState {
-    super.start(packet, connection);
-    return this.#header;
-  }
-
-  #header(packet: DriverPacket, connection: DriverConnection): CommandState | null {
-    const first = packet.buffer[packet.offset];
-    if (first === 0x00) return this.#endOf(readOk(packet.buffer, packet.offset, packet.end));
-    if (first === 0xfb) {
-      // The connection has not agreed to LOCAL INFILE, so that no honest server asks for a file.
-      connection.stream.destroy();
-      return this.#header;
-    }
-    this.#columnCount = readColumnCount(packet.buffer, packet.offset);
-    this.#columns = [];
-    return this.#column;
-  }
-
-  #column(packet: DriverPacket, connection: DriverConnection): CommandState {
-    this.#columns.push(readColumnDefinition(packet.buffer, packet.offset, connection._mariadbExtendedMetadata));
-    return this.#columns.length === this.#columnCount ? this.#columnsEnd : this.#column;
-  }
-
-  #columnsEnd(): CommandState {
-    this.#sink.columns(this.#columns);
-    return this.#row;
-  }
-
-  #row(packet: DriverPacket): CommandState | null {
-    if (packet.isEOF()) return this.#endOf(readEof(packet.buffer, packet.offset));
-    this.#sink.row(packet.buffer, packet.offset, packet.end);
-    return this.#row;
-  }
-
-  #endOf(ending: Ending): CommandState | null {
-    if (ending.moreResults) return this.#header;
-    this.#ended(ending);
-    return null;
-  }
-}
-
-/** A command of the protocol that takes one round trip (MySQL internals manual, "Command Phase"). */
+/** A command of the protocol (MySQL internals manual, "Command Phase"). */
 export type PlainCommand =
   | { readonly type: 'query'; readonly sql: string }
   | { readonly type: 'init db'; readonly database: string }
   | { readonly type: 'reset connection' };
 
 const commandCodes = { 'init db': 0x02, query: 0x03, 'reset connection': 0x1f } as const;
+const packetBytesMax = 0xffffff;
+const packetHeaderBytes = 4;
 
 /** Commands made ready to be sent, as often as one likes. */
 export class Pipeline {
@@ -127,79 +45,33 @@ export class Pipeline {
   readonly length: number;
 
   constructor(commands: readonly PlainCommand[]) {
-    this.bytes = Buffer.concat(commands.map(commandPacket));
+    this.bytes = Buffer.concat(commands.map((command) => commandPackets(command)));
     this.length = commands.length;
   }
 }
 
-function commandPacket(command: PlainCommand): Buffer {
+const noCommands = new Pipeline([]);
+
+/** The packets of a command, and behind them those of others. */
+function commandPackets(command: PlainCommand, others = noCommands): Buffer {
   const text = command.type === 'query' ? command.sql : command.type === 'init db' ? command.database : '';
-  const bytes = Buffer.alloc(5 + Buffer.byteLength(text));
-  bytes.writeUIntLE(bytes.length - 4, 0, 3);
-  bytes[4] = commandCodes[command.type];
-  bytes.write(text, 5);
+  const payloadBytes = 1 + Buffer.byteLength(text);
+  // A payload that fills its last packet is followed by an empty one.
+  const packets = Math.floor(payloadBytes / packetBytesMax) + 1;
+  const bytes = Buffer.allocUnsafe(packets * packetHeaderBytes + payloadBytes + others.bytes.length);
+  bytes[packetHeaderBytes] = commandCodes[command.type];
+  bytes.write(text, packetHeaderBytes + 1);
+  for (let packet = packets - 1; packet >= 0; packet--) {
+    const from = packetHeaderBytes + packet * packetBytesMax;
+    const length = Math.min(packetBytesMax, payloadBytes - packet * packetBytesMax);
+    const at = packet * (packetHeaderBytes + packetBytesMax);
+    // The text was written in one piece behind the first header; the last parts move first.
+    if (packet > 0) bytes.copy(bytes, at + packetHeaderBytes, from, from + length);
+    bytes.writeUIntLE(length, at, 3);
+    bytes[at + 3] = packet & 0xff;
+  }
+  others.bytes.copy(bytes, bytes.length - others.bytes.length);
   return bytes;
-}
-
-/**
- * Several commands in one write, each of them answered in turn; rows are dropped. One that fails does not keep the
- * others from being run.
- */
-class PipelineCommand extends QueryCommand {
-  readonly #pipeline: Pipeline;
-  readonly #ended: (errors: (DriverError | null)[]) => void;
-  readonly #errors: (DriverError | null)[] = [];
-  /** Packets of an answer that are neither rows nor its end: the columns, and the EOF after them. */
-  #columnPackets = 0;
-  #inRows = false;
-  #started = false;
-
-  constructor(
-    pipeline: Pipeline,
-    ended: (errors: (DriverError | null)[]) => void,
-    failed: (error: DriverError) => void,
-  ) {
-    super({ sql: '' }, failed);
-    this.#pipeline = pipeline;
-    this.#ended = ended;
-  }
-
-  /** The driver's own would end at the first error. */
-  override execute(packet: DriverPacket | undefined, connection: DriverConnection): boolean {
-    if (!this.#started || packet === undefined) {
-      this.#started = true;
-      connection.sequenceId = 1;
-      connection.write(this.#pipeline.bytes);
-      return false;
-    }
-    if (!this.#endsAnswer(packet, connection)) return false;
-    // Each answer is numbered anew, from the one packet of its command on.
-    connection.sequenceId = 1;
-    if (this.#errors.length < this.#pipeline.length) return false;
-    this.#ended(this.#errors);
-    return true;
-  }
-
-  #endsAnswer(packet: DriverPacket, connection: DriverConnection): boolean {
-    if (packet.isError()) {
-      this.#errors.push(packet.asError(connection.clientEncoding));
-      this.#inRows = false;
-      return true;
-    }
-    if (this.#columnPackets > 0) {
-      this.#columnPackets--;
-      this.#inRows = this.#columnPackets === 0;
-      return false;
-    }
-    if (!this.#inRows && packet.buffer[packet.offset] !== 0x00) {
-      this.#columnPackets = readColumnCount(packet.buffer, packet.offset) + 1;
-      return false;
-    }
-    if (this.#inRows && !packet.isEOF()) return false;
-    this.#inRows = false;
-    this.#errors.push(null);
-    return true;
-  }
 }
 
 export interface ConnectOptions {
@@ -207,38 +79,51 @@ export interface ConnectOptions {
   readonly user: string;
   readonly password: string;
   readonly timeoutMs: number;
+  /** The most that is kept in memory of one row as the database sends it. */
+  readonly rowBytesMax: number;
 }
 
 /**
  * One connection to the database. Emits `lost` with a reason, once, when the connection is gone and `close` or
- * `destroy` was not called. Statements run one at a time; a second one waits in the driver.
+ * `destroy` was not called. Commands may be given at any time; their answers come in the same order.
  */
 export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   readonly #driver: DriverConnection;
+  readonly #driverParser: PacketParser;
+  readonly #stream: PacketStream;
   readonly isMariadb: boolean;
+  /** Those awaited, in order. */
+  readonly #answers: Answer[] = [];
   #closed = false;
 
-  private constructor(driver: DriverConnection, isMariadb: boolean) {
+  private constructor(driver: DriverConnection, isMariadb: boolean, rowBytesMax: number) {
     super();
     this.#driver = driver;
     this.isMariadb = isMariadb;
-    driver.on('error', (error: DriverError) => this.#lose(error.message));
-    driver.stream.on('close', () => this.#lose('the database closed the connection'));
+    const connection = this;
+    const reader = {
+      get takeRows() {
+        return connection.#answers[0]?.takeRows ?? null;
+      },
+      packet: (bytes: Buffer, start: number, end: number) => this.#packet(bytes, start, end),
+      payloadTooLarge: () => this.#answers[0]?.payloadTooLarge(),
+    };
+    this.#stream = new PacketStream(kernel, reader, rowBytesMax);
+    driver.on('error', (error: DriverError) => this.#lose(error));
+    driver.stream.on('close', () => this.#lose(new Error('the database closed the connection')));
+    this.#driverParser = driver.packetParser;
+    driver.packetParser = { execute: (chunk) => this.#guard(() => this.#stream.write(chunk)) };
   }
 
   /** @throws DriverError if the database cannot be reached or refuses the login */
   static async open(options: ConnectOptions): Promise<Connection> {
     const { address } = options;
-    const where =
-      'socketPath' in address
-        ? { socketPath: address.socketPath }
-        : {
-            host: address.host,
-            port: address.port,
-            ...(address.tls === 'off' ? {} : { ssl: { rejectUnauthorized: address.tls === 'verify' } }),
-          };
+    let received = (length: number): void => driver.packetParser.execute(copyOfChunk(length));
     const driver = mysql.createConnection({
-      ...where,
+      // Under TLS the socket's bytes are not for us, and what lies under TLS cannot be read to a buffer of ours.
+      ...('host' in address && address.tls !== 'off'
+        ? { host: address.host, port: address.port, ssl: { rejectUnauthorized: address.tls === 'verify' } }
+        : { stream: () => openSocket(address, (length) => received(length)) }),
       user: options.user,
       password: options.password,
       connectTimeout: options.timeoutMs,
@@ -261,7 +146,9 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       throw error;
     });
     driver.removeAllListeners('error');
-    return new Connection(driver, handshake.serverVersion.includes('MariaDB'));
+    const connection = new Connection(driver, handshake.serverVersion.includes('MariaDB'), options.rowBytesMax);
+    received = (length) => connection.#received(length);
+    return connection;
   }
 
   /** The id by which `KILL QUERY` knows the connection. */
@@ -269,35 +156,27 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     return this.#driver.threadId;
   }
 
-  /** @throws DriverError if the statement fails or the connection is lost */
-  execute(sql: string, sink: ResultSink): Promise<Ending> {
-    return new Promise((resolve, reject) => {
-      this.#driver.addCommand(new SinkCommand(sql, sink, resolve, reject));
-    });
+  /** Whether every command has been answered. */
+  get isIdle(): boolean {
+    return this.#answers.length === 0;
   }
 
-  /** Runs a statement of our own and gives its rows back as text. */
-  async query(sql: string): Promise<(string | null)[][]> {
-    const rows: (string | null)[][] = [];
-    let columns = 0;
-    await this.execute(sql, {
-      columns: (definitions) => {
-        columns = definitions.length;
-      },
-      row: (bytes, start) => {
-        const row: (string | null)[] = [];
-        let at = start;
-        for (let column = 0; column < columns; column++) {
-          const length = bytes[at++] as number;
-          // Our own statements ask for short values only.
-          if (length < 0xfb) row.push(bytes.toString('utf8', at, at + length));
-          else row.push(null);
-          at += length < 0xfb ? length : 0;
-        }
-        rows.push(row);
-      },
-    });
-    return rows;
+  /** Sends a statement; what becomes of it, the sink is told. */
+  execute(sql: string, sink: ResultSink): void {
+    this.#await(new StatementAnswer(sink, this.#driver._mariadbExtendedMetadata));
+    this.#write(commandPackets({ type: 'query', sql }));
+  }
+
+  /**
+   * Sends a statement and, in the same write, commands that are to be run when it has ended, whatever became of it.
+   * @returns the errors of the commands, as `pipeline` does
+   * @throws DriverError if the connection is lost
+   */
+  executeAndThen(sql: string, sink: ResultSink, pipeline: Pipeline): Promise<(DriverError | null)[]> {
+    this.#await(new StatementAnswer(sink, this.#driver._mariadbExtendedMetadata));
+    const errors = this.#awaitAll(pipeline);
+    this.#write(commandPackets({ type: 'query', sql }, pipeline));
+    return errors;
   }
 
   /**
@@ -306,28 +185,67 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
    * @throws DriverError if the connection is lost
    */
   pipeline(pipeline: Pipeline): Promise<(DriverError | null)[]> {
+    const errors = this.#awaitAll(pipeline);
+    this.#write(pipeline.bytes);
+    return errors;
+  }
+
+  /**
+   * Runs a statement of our own and gives its rows back as text.
+   * @throws DriverError
+   */
+  query(sql: string): Promise<(string | null)[][]> {
     return new Promise((resolve, reject) => {
-      this.#driver.addCommand(new PipelineCommand(pipeline, resolve, reject));
+      const rows: (string | null)[][] = [];
+      let columns = 0;
+      this.execute(sql, {
+        columns: (definitions) => {
+          columns = definitions.length;
+        },
+        row: (bytes, start) => {
+          const row: (string | null)[] = [];
+          let at = start;
+          for (let column = 0; column < columns; column++) {
+            const length = bytes[at++] as number;
+            // Our own statements ask for short values only.
+            if (length < 0xfb) row.push(bytes.toString('utf8', at, at + length));
+            else row.push(null);
+            at += length < 0xfb ? length : 0;
+          }
+          rows.push(row);
+        },
+        rowTooLarge: () => {},
+        ended: () => resolve(rows),
+        failed: reject,
+      });
     });
   }
 
   /**
-   * COM_CHANGE_USER to the same user, with no database selected (MySQL manual, "mysql_change_user()").
+   * COM_CHANGE_USER to the same user, with no database selected (MySQL manual, "mysql_change_user()"). No other answer
+   * may be awaited.
    * @throws DriverError if the user may no longer log in; the connection is of no more use then
    */
-  changeUser(): Promise<void> {
-    return new Promise((resolve, reject) => {
+  async changeUser(): Promise<void> {
+    // It is a login, and so the driver's business.
+    const ours = this.#driver.packetParser;
+    this.#driver.packetParser = this.#driverParser;
+    await new Promise<void>((resolve, reject) => {
       this.#driver.changeUser({ charset: 'UTF8MB4_GENERAL_CI' }, (error) => (error ? reject(error) : resolve()));
     });
+    this.#driver.packetParser = ours;
   }
 
   /** Stops reading the socket; what has been read already comes after `resume`. */
   pause(): void {
-    this.#driver.pause();
+    this.#stream.pause();
+    this.#driver.stream.pause();
   }
 
   resume(): void {
-    this.#driver.resume();
+    this.#guard(() => {
+      if (!this.#stream.resume()) this.#driver.stream.resume();
+    });
   }
 
   /** Says goodbye to an idle connection. */
@@ -341,11 +259,85 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   destroy(): void {
     this.#closed = true;
     this.#driver.stream.destroy();
+    const answers = this.#answers.splice(0);
+    // Not before the caller has done what it destroys the connection for.
+    queueMicrotask(() => {
+      for (const answer of answers) answer.failed(new Error('the connection was given up'));
+    });
   }
 
-  #lose(reason: string): void {
-    if (this.#closed) return;
-    this.destroy();
-    this.emit('lost', reason);
+  #await(answer: Answer): void {
+    if (this.#closed) throw new Error('a command was given to a connection that is closed');
+    this.#answers.push(answer);
   }
+
+  #awaitAll({ length }: Pipeline): Promise<(DriverError | null)[]> {
+    return new Promise((resolve, reject) => {
+      const errors: (DriverError | null)[] = [];
+      const done = (error: DriverError | null): void => {
+        errors.push(error);
+        if (errors.length === length) resolve(errors);
+      };
+      for (let command = 0; command < length; command++) this.#await(new PlainAnswer(done, reject));
+    });
+  }
+
+  #write(bytes: Buffer): void {
+    this.#driver.stream.write(bytes);
+  }
+
+  #received(length: number): void {
+    const { packetParser } = this.#driver;
+    if (packetParser === this.#driverParser) packetParser.execute(copyOfChunk(length));
+    else this.#guard(() => this.#stream.received(length));
+  }
+
+  #packet(bytes: Buffer, start: number, end: number): void {
+    if (this.#closed) return;
+    const answer = this.#answers[0];
+    if (answer === undefined) {
+      const error = isError(bytes, start)
+        ? readError(bytes, start, end)
+        : new Error('it answered what nobody had asked');
+      this.#lose(error);
+    } else if (answer.packet(bytes, start, end)) {
+      this.#answers.shift();
+    }
+  }
+
+  /** Whoever sends what is no answer of the protocol is not listened to any longer. */
+  #guard(take: () => void): void {
+    try {
+      if (!this.#closed) take();
+    } catch (error) {
+      this.#lose(error as Error);
+    }
+  }
+
+  #lose(error: DriverError): void {
+    if (this.#closed) return;
+    const answers = this.#answers.splice(0);
+    this.destroy();
+    for (const answer of answers) answer.failed(error);
+    this.emit('lost', error.message);
+  }
+}
+
+/** A socket that is read to the kernel's memory. */
+function openSocket(address: DatabaseAddress, received: (length: number) => void): Socket {
+  const onread = {
+    buffer: kernel.input.subarray(headroomBytes, headroomBytes + readBytes),
+    callback: (length: number): boolean => {
+      received(length);
+      return true;
+    },
+  };
+  return 'socketPath' in address
+    ? connect({ path: address.socketPath, onread })
+    : connect({ host: address.host, port: address.port, noDelay: true, keepAlive: true, onread });
+}
+
+/** What a socket has just read, for somebody who may keep it. */
+function copyOfChunk(length: number): Buffer {
+  return Buffer.from(kernel.input.subarray(headroomBytes, headroomBytes + length));
 }

@@ -1,51 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MessagePort } from 'node:worker_threads';
-import type { FromWorker, LeaseTask, Refusal, StatementEnd, ToWorker } from '../wire/messages.ts';
-import { type Column, failures } from '../wire/statement.ts';
+import type { FromWorker, LeaseTask, Refusal, ToWorker } from '../wire/messages.ts';
+import { failures } from '../wire/statement.ts';
 import { CleanState } from './clean-state.ts';
-import { type ColumnDefinition, describeColumn } from './columns.ts';
-import { saysNothing } from './comments.ts';
 import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
 import { Control } from './control.ts';
-import {
-  connectRefusal,
-  type DriverError,
-  databaseRefusal,
-  emptyStatement,
-  isConnectionLost,
-  statementFailure,
-} from './failures.ts';
-import type { Ending } from './packets.ts';
-import { RowEncoder } from './row-encoder.ts';
+import { Execution } from './execution.ts';
+import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost } from './failures.ts';
 
-/** Rows wait this long for company, so that a trickle does not make a message of every row. */
-const flushMs = 4;
-/** Below this size a batch is copied to the main thread; handing memory over costs more than copying so little. */
-const transferBytesMin = 16 * 1024;
 /** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
 const killRetryMs = 50;
 const killRetryMsMax = 1_000;
 
-/** A statement while it runs on the connection. */
-interface Running {
-  readonly number: number;
-  readonly clean: boolean;
-  creditBytes: number;
-  creditRows: number;
-  columns: readonly Column[] | null;
-  columnsTold: boolean;
-  encoder: RowEncoder | null;
-  /** Its end is known to the main thread, or no longer of interest; what still comes is dropped. */
-  told: boolean;
-  /** Rows are dropped: they belong to a second result set, or to a statement that is over for its reader. */
-  discard: boolean;
-  manyResultSets: boolean;
-  /** Text would come in another character set from now on. */
-  leftUtf8: boolean;
-  paused: boolean;
-  ended: boolean;
-  /** The kills, if it is to be stopped; `enough` ends their repetition. */
-  kill: { readonly done: Promise<void>; readonly enough: AbortController } | null;
+/** The kills of a statement that is to be stopped; `enough` ends their repetition. */
+interface Kill {
+  readonly done: Promise<void>;
+  readonly enough: AbortController;
 }
 
 /**
@@ -60,8 +30,11 @@ export class Executor {
   readonly #controls: Map<string, Control>;
   #connection: Connection | null = null;
   #cleanState: CleanState | null = null;
-  #running: Running | null = null;
-  #flushTimer: NodeJS.Timeout | null = null;
+  /** From `execute` until `idle` is told, cleaning included. */
+  #execution: Execution | null = null;
+  #kill: Kill | null = null;
+  /** The commands that were sent behind the statement; rejected if one failed. */
+  #cleaning: Promise<void> | null = null;
   /** Runs while the database must answer soon: from a kill, or a statement's end, until the connection is idle. */
   #deadline: NodeJS.Timeout | null = null;
   /** Statements since the connection was as new; the database's counters tell of the first one alone. */
@@ -80,6 +53,7 @@ export class Executor {
       user: task.login.user,
       password: task.login.password,
       timeoutMs: task.limits.connectTimeoutMs,
+      rowBytesMax: task.limits.rowBytesMax,
     };
     let done = (): void => {};
     this.finished = new Promise((resolve) => {
@@ -133,7 +107,7 @@ export class Executor {
   #receive(message: ToWorker): void {
     switch (message.type) {
       case 'execute':
-        void this.#execute(message);
+        this.#execute(message);
         return;
       case 'close':
         this.#close();
@@ -141,12 +115,12 @@ export class Executor {
       case 'credit':
       case 'cancel':
       case 'examine': {
-        const running = this.#running;
+        const execution = this.#execution;
         // The message may have crossed with the statement's end; the number keeps it off the next one.
-        if (running === null || running.number !== message.statement || running.ended) return;
-        if (message.type === 'credit') this.#credit(running, message.bytes, message.rows);
-        else if (message.type === 'cancel') this.#stop(running);
-        else void this.#examine(running);
+        if (execution === null || execution.number !== message.statement || execution.hasEnded) return;
+        if (message.type === 'credit') execution.credit(message.bytes, message.rows);
+        else if (message.type === 'cancel') this.#stop(execution);
+        else void this.#examine(execution);
         return;
       }
       default:
@@ -154,154 +128,67 @@ export class Executor {
     }
   }
 
-  async #execute(message: ToWorker & { type: 'execute' }): Promise<void> {
+  #execute(message: ToWorker & { type: 'execute' }): void {
     const connection = this.#connection;
-    if (connection === null || this.#running !== null)
+    if (connection === null || this.#execution !== null) {
       throw new Error('execute came while the connection was not idle');
-    const running: Running = {
-      number: message.statement,
-      clean: message.clean,
-      creditBytes: message.creditBytes,
-      creditRows: message.creditRows,
-      columns: null,
-      columnsTold: false,
-      encoder: null,
-      told: false,
-      discard: false,
-      manyResultSets: false,
-      leftUtf8: false,
-      paused: false,
-      ended: false,
-      kill: null,
-    };
-    this.#running = running;
+    }
+    const execution: Execution = new Execution(message, {
+      rowBytesMax: this.#task.limits.rowBytesMax,
+      post: (news, transfer) => this.#post(news, transfer),
+      pause: () => connection.pause(),
+      resume: () => connection.resume(),
+      stop: () => this.#stop(execution),
+      ended: (error) => this.#ended(connection, execution, error),
+    });
+    this.#execution = execution;
     this.#statementsSinceReset++;
-    let end: StatementEnd;
-    try {
-      const ending: Ending = await connection.execute(message.sql, {
-        columns: (definitions) => this.#takeColumns(running, definitions),
-        row: (bytes, start, stop) => this.#takeRow(running, bytes, start, stop),
-      });
-      running.leftUtf8 = ending.leftUtf8;
-      if (running.manyResultSets) end = { ok: false, failure: failures.manyResultSets() };
-      else if (running.columns === null && saysNothing(message.sql)) end = { ok: false, failure: emptyStatement };
-      else end = { ok: true, outcome: ending.outcome };
-    } catch (error) {
-      // When the connection is gone, `lost` tells all there is to tell.
-      if (this.#closed) return;
-      if (isConnectionLost(error as DriverError)) {
-        connection.destroy();
-        this.#lose((error as DriverError).message);
-        return;
-      }
-      end = { ok: false, failure: statementFailure(error as DriverError) };
-    }
-    running.ended = true;
-    running.kill?.enough.abort();
-    this.#flush(running, end);
-    await this.#becomeIdle(connection, running, message.sql);
-  }
-
-  #takeColumns(running: Running, definitions: readonly ColumnDefinition[]): void {
-    if (running.columns !== null) {
-      running.manyResultSets = true;
-      running.discard = true;
-    }
-    if (running.discard) return;
-    const described = definitions.map(describeColumn);
-    running.columns = described.map(({ column }) => column);
-    running.encoder = new RowEncoder(
-      described.map(({ kind }) => kind),
-      this.#task.limits.rowBytesMax,
-    );
-    this.#flushSoon(running);
-  }
-
-  #takeRow(running: Running, bytes: Buffer, start: number, end: number): void {
-    const encoder = running.encoder;
-    if (running.discard || encoder === null) return;
-    if (!encoder.append(bytes, start, end)) {
-      this.#flush(running, { ok: false, failure: failures.rowTooLarge(this.#task.limits.rowBytesMax) });
-      this.#stop(running);
+    const wayBack = message.clean ? (this.#cleanState?.wayBack(message.sql) ?? null) : null;
+    if (wayBack === null) {
+      connection.execute(message.sql, execution);
       return;
     }
-    if (encoder.full || encoder.rows >= running.creditRows) this.#flush(running, null);
-    else if (encoder.rows === 1) this.#flushSoon(running);
+    // In one write with the statement: to wake the database costs it more than to run these.
+    this.#cleaning = connection
+      .executeAndThen(message.sql, execution, wayBack.pipeline)
+      .then((errors) => wayBack.check(errors));
+    // Whoever waits for it learns of a failure; if nobody does, the connection is gone.
+    this.#cleaning.catch(() => {});
   }
 
-  #flushSoon(running: Running): void {
-    this.#flushTimer ??= setTimeout(() => {
-      this.#flushTimer = null;
-      this.#flush(running, null);
-    }, flushMs);
-  }
-
-  /** Tells what is new of a statement: its columns once, the rows so far, its end. */
-  #flush(running: Running, end: StatementEnd | null): void {
-    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer);
-    this.#flushTimer = null;
-    if (running.told) return;
-    const batch = running.encoder?.take() ?? null;
-    if (end !== null) dropEncoder(running);
-    const columns = running.columnsTold ? null : running.columns;
-    running.columnsTold = running.columns !== null;
-    running.told = end !== null;
-    if (batch === null && columns === null && end === null) return;
-    // To be asked before the memory is given away, since it is then no longer ours to measure.
-    const batchBytes = batch?.buffer.byteLength ?? 0;
-    this.#post(
-      {
-        type: 'news',
-        statement: running.number,
-        ...(columns === null ? {} : { columns }),
-        ...(batch === null ? {} : { batch }),
-        ...(end === null ? {} : { end }),
-      },
-      batch !== null && batch.length >= transferBytesMin ? [batch.buffer] : [],
-    );
-    // After its end nothing is left to hold back, and nobody would let the connection go on for the next statement.
-    if (batch === null || end !== null) return;
-    running.creditBytes -= batchBytes;
-    running.creditRows -= batch.rows;
-    if (running.creditBytes <= 0 || running.creditRows <= 0) {
-      running.paused = true;
-      this.#connection?.pause();
+  #ended(connection: Connection, execution: Execution, error: DriverError | null): void {
+    if (this.#closed) return;
+    if (error !== null && isConnectionLost(error)) {
+      connection.destroy();
+      this.#lose(error.message);
+      return;
     }
+    this.#kill?.enough.abort();
+    // After all that has come with the end: mostly the answers to the cleaning too.
+    queueMicrotask(() => void this.#becomeIdle(connection, execution));
   }
 
-  #credit(running: Running, bytes: number, rows: number): void {
-    running.creditBytes += bytes;
-    running.creditRows += rows;
-    if (running.creditBytes > 0 && running.creditRows > 0) this.#resume(running);
-  }
-
-  #resume(running: Running): void {
-    if (!running.paused) return;
-    running.paused = false;
-    this.#connection?.resume();
-  }
-
-  /** Ends the statement in the database, and reads what it still sends: it cannot end while its socket is full. */
-  #stop(running: Running): void {
-    running.told = true;
-    running.discard = true;
-    dropEncoder(running);
+  /** Ends the statement in the database. */
+  #stop(execution: Execution): void {
+    execution.abandon();
     this.#expect('a killed statement did not end');
-    if (running.kill === null) {
-      const enough = new AbortController();
-      running.kill = { enough, done: this.#kill(running, enough.signal) };
-    }
-    this.#resume(running);
+    if (this.#kill !== null) return;
+    const enough = new AbortController();
+    this.#kill = { enough, done: this.#killUntilEnded(execution, enough.signal) };
   }
 
   /**
    * Kills until the statement has ended: a kill that overtakes its statement on the way finds nothing to kill, and one
    * may be refused. Settles when the database has answered the last, so that none can hit the next statement.
    */
-  async #kill(running: Running, enough: AbortSignal): Promise<void> {
+  async #killUntilEnded(execution: Execution, enough: AbortSignal): Promise<void> {
     const connection = this.#connection;
     if (connection === null) return;
-    for (let retryMs = killRetryMs; !running.ended && !this.#closed; retryMs = Math.min(2 * retryMs, killRetryMsMax)) {
+    for (
+      let retryMs = killRetryMs;
+      !execution.hasEnded && !this.#closed;
+      retryMs = Math.min(2 * retryMs, killRetryMsMax)
+    ) {
       await this.#control()
         .kill(connection.id)
         .catch(() => {});
@@ -318,25 +205,21 @@ export class Executor {
     }, killTimeoutMs);
   }
 
-  async #examine(running: Running): Promise<void> {
+  async #examine(execution: Execution): Promise<void> {
     const connection = this.#connection;
     if (connection === null || (!connection.isMariadb && this.#statementsSinceReset > 1)) return;
     const rows = await this.#control().examined(connection.id);
-    if (rows !== null && !running.ended) this.#post({ type: 'examined', statement: running.number, rows });
+    if (rows !== null && !execution.hasEnded) this.#post({ type: 'examined', statement: execution.number, rows });
   }
 
-  async #becomeIdle(connection: Connection, running: Running, sql: string): Promise<void> {
-    this.#expect('it was not made ready for the next statement');
+  async #becomeIdle(connection: Connection, execution: Execution): Promise<void> {
+    // If nothing is left to be done, that is told with the end; else the end is not to wait for it.
+    if (!connection.isIdle || !this.#isRestored(execution)) {
+      execution.tellEnd(false);
+      this.#expect('it was not made ready for the next statement');
+    }
     try {
-      await running.kill?.done;
-      if (running.clean) {
-        await this.#cleanState?.restore(connection, sql);
-        this.#statementsSinceReset = 0;
-      } else {
-        if (running.kill !== null) await absorbKill(connection);
-        // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
-        if (running.leftUtf8) await connection.query('SET NAMES utf8mb4');
-      }
+      await this.#restore(connection, execution);
     } catch (error) {
       if (this.#closed) return;
       connection.destroy();
@@ -346,8 +229,34 @@ export class Executor {
     if (this.#closed) return;
     if (this.#deadline !== null) clearTimeout(this.#deadline);
     this.#deadline = null;
-    this.#running = null;
-    this.#post({ type: 'idle' });
+    this.#execution = null;
+    this.#kill = null;
+    this.#cleaning = null;
+    if (!execution.tellEnd(true)) this.#post({ type: 'idle' });
+  }
+
+  /** Brings the connection to where the next statement may run on it. */
+  async #restore(connection: Connection, execution: Execution): Promise<void> {
+    const isKilled = this.#kill !== null;
+    await this.#kill?.done;
+    if (!execution.clean) {
+      if (isKilled) await absorbKill(connection);
+      // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
+      if (execution.leftUtf8) await connection.query('SET NAMES utf8mb4');
+      return;
+    }
+    // A kill may have come late and hit the cleaning.
+    if (isKilled) await this.#cleaning?.catch(() => {});
+    else await this.#cleaning;
+    if (!this.#isRestored(execution)) await this.#cleanState?.restore(connection, execution.sql);
+    this.#statementsSinceReset = 0;
+  }
+
+  /** Whether the commands that were sent with the statement, once they are run, leave nothing to be done. */
+  #isRestored(execution: Execution): boolean {
+    if (this.#kill !== null) return false;
+    if (!execution.clean) return !execution.leftUtf8;
+    return this.#cleaning !== null && this.#cleanState?.isRestoredByWayBack(execution.sessionChanged) === true;
   }
 
   #control(): Control {
@@ -372,11 +281,9 @@ export class Executor {
   }
 
   #lose(reason: string): void {
-    const running = this.#running;
-    if (running !== null && !running.ended) {
-      running.ended = true;
-      this.#flush(running, { ok: false, failure: failures.connectionLost(reason) });
-    }
+    const execution = this.#execution;
+    if (execution?.hasEnded) execution.tellEnd(false);
+    else execution?.fail(failures.connectionLost(reason));
     this.#post({ type: 'lost', reason });
     this.#finish();
   }
@@ -385,23 +292,19 @@ export class Executor {
   #close(): void {
     if (this.#closed) return;
     // A connection in the midst of a statement cannot say goodbye.
-    if (this.#running === null) this.#connection?.close();
+    if (this.#execution === null) this.#connection?.close();
     else this.#connection?.destroy();
     this.#finish();
   }
 
   #finish(): void {
     this.#closed = true;
-    for (const timer of [this.#flushTimer, this.#deadline]) if (timer !== null) clearTimeout(timer);
-    this.#running?.kill?.enough.abort();
+    if (this.#deadline !== null) clearTimeout(this.#deadline);
+    this.#kill?.enough.abort();
+    this.#execution?.close();
     this.#port.close();
     this.#done();
   }
-}
-
-function dropEncoder(running: Running): void {
-  running.encoder?.release();
-  running.encoder = null;
 }
 
 /** A kill that came as its statement ended may be kept for the next one; this is the next one. */

@@ -1,13 +1,27 @@
 import type { Refusal } from '../wire/messages.ts';
 import { type Failure, failures } from '../wire/statement.ts';
 
-/** What mysql2 reports: the server's error packet, or trouble with the socket. */
+/** What went wrong on a connection: the server's error, which has a number and a SQLSTATE, or trouble with the socket. */
 export interface DriverError extends Error {
   readonly errno?: number;
   readonly code?: string;
   readonly sqlState?: string;
   readonly sqlMessage?: string;
-  readonly fatal?: boolean;
+}
+
+/** The server's error. */
+export class ServerError extends Error implements DriverError {
+  override readonly name = 'ServerError';
+  readonly errno: number;
+  readonly sqlState: string;
+  readonly sqlMessage: string;
+
+  constructor(errno: number, sqlState: string, message: string) {
+    super(message);
+    this.errno = errno;
+    this.sqlState = sqlState;
+    this.sqlMessage = message;
+  }
 }
 
 /** Codes of the servers' own (MySQL "Server Error Message Reference", MariaDB "Error Codes"). */

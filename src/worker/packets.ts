@@ -1,5 +1,6 @@
 import type { Outcome } from '../wire/statement.ts';
 import type { ColumnDefinition } from './columns.ts';
+import { ServerError } from './failures.ts';
 
 /**
  * The packets that answer a COM_QUERY, other than rows (MySQL internals manual, "COM_QUERY Response"). `start` is the
@@ -112,6 +113,8 @@ export interface Ending {
   readonly moreResults: boolean;
   /** The statement has left the connection talking in another character set than utf8mb4. */
   readonly leftUtf8: boolean;
+  /** The statement has changed a variable that is tracked, or the schema. */
+  readonly sessionChanged: boolean;
 }
 
 /** An OK packet: the end of a statement without rows. */
@@ -126,6 +129,7 @@ export function readOk(bytes: Buffer, start: number, end: number): Ending {
     outcome: { affectedRows, lastInsertId: lastInsertId === 0n ? null : lastInsertId.toString(), warnings },
     moreResults: (status & moreResultsFlag) !== 0,
     leftUtf8: (status & sessionChangedFlag) !== 0 && leavesUtf8(reader, end),
+    sessionChanged: (status & sessionChangedFlag) !== 0,
   };
 }
 
@@ -157,5 +161,22 @@ export function readEof(bytes: Buffer, start: number): Ending {
     outcome: { affectedRows: '0', lastInsertId: null, warnings },
     moreResults: (status & moreResultsFlag) !== 0,
     leftUtf8: false,
+    sessionChanged: (status & sessionChangedFlag) !== 0,
   };
+}
+
+/** Whether a packet that comes among rows is their end and no row: a first cell of 16 MiB begins with the same byte. */
+export function isEof(bytes: Buffer, start: number, end: number): boolean {
+  return bytes[start] === 0xfe && end - start < 9;
+}
+
+export function isError(bytes: Buffer, start: number): boolean {
+  return bytes[start] === 0xff;
+}
+
+/** An ERR packet: a code, its SQLSTATE behind a "#" (not before the login), and the message. */
+export function readError(bytes: Buffer, start: number, end: number): ServerError {
+  const code = bytes.readUInt16LE(start + 1);
+  if (bytes[start + 3] !== 0x23) return new ServerError(code, '', bytes.toString('utf8', start + 3, end));
+  return new ServerError(code, bytes.toString('latin1', start + 4, start + 9), bytes.toString('utf8', start + 9, end));
 }

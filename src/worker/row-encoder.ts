@@ -1,25 +1,28 @@
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
 import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, isJsonText, writeCell, writeText } from './cells.ts';
+import { type KernelStop, kernel } from './kernel.ts';
 
-/**
- * A batch is full when it and its row ends take this many bytes: so many that messages are rare, so few that it is
- * early.
- */
+/** A batch of so many bytes, its row ends included, is given out: messages are to be few, and rows early. */
 export const batchBytes = 224 * 1024;
-/** A buffer for full batches: with room for the row that fills it, unless that is a large one. */
+/** A buffer for whoever fills batches, with some room beyond that. */
 const bufferBytes = 256 * 1024;
+/** What the kernel has made of one chunk becomes a batch of its own from this size on: it is copied only once then. */
+const ownBatchBytes = 64 * 1024;
 /** The first buffer of a statement: most results are smaller than one batch. */
 const firstBufferBytes = 8 * 1024;
-/** Rows up to this size get room for the worst case at once; larger ones are written piece by piece. */
-const smallRowBytes = 16 * 1024;
+const firstRows = 256;
 const pieceBytes = 64 * 1024;
 /** So that a buffer made for one large cell need not grow again for the few bytes after it. */
 const growthSlackBytes = 1024;
 
-/** First buffers of encoders that have ended, so that a small statement allocates none. Each thread has its own. */
-const spareBuffers: Uint8Array[] = [];
-const spareBuffersMax = 64;
-const noBuffer = new Uint8Array(0);
+interface Space {
+  readonly out: Uint8Array;
+  readonly rowEnds: Uint32Array;
+}
+
+/** What encoders began with that have ended, so that a small statement allocates none. Each thread has its own. */
+const spareSpaces: Space[] = [];
+const spareSpacesMax = 64;
 
 const comma = 0x2c;
 const bracketOpen = 0x5b;
@@ -29,26 +32,35 @@ const [n, u, l] = [0x6e, 0x75, 0x6c];
 
 /**
  * Turns row packets of MySQL's text protocol ("Text Resultset Row": one length-encoded string or 0xfb per column) into
- * batches of JSON: `[1,"a",null],[2,…]`. It copies bytes; no string, number or object is made for a cell.
+ * batches of JSON: `[1,"a",null],[2,…]`. It copies bytes; no string, number or object is made for a cell. The kernel does
+ * the work; a row that is too large for it is written here, with the same result.
  */
 export class RowEncoder {
   readonly #kinds: Uint8Array;
   readonly #rowBytesMax: number;
+  readonly #emit: (batch: Batch) => void;
+  readonly #first: Space;
   #out: Uint8Array;
+  #rowEnds: Uint32Array;
   #length = 0;
-  readonly #ends: number[] = [];
   #rows = 0;
 
-  constructor(kinds: readonly CellKind[], rowBytesMax: number) {
+  /** @param emit is given each batch that is full, its memory for keeps */
+  constructor(kinds: readonly CellKind[], rowBytesMax: number, emit: (batch: Batch) => void) {
     this.#kinds = Uint8Array.from(kinds);
     this.#rowBytesMax = rowBytesMax;
-    this.#out = spareBuffers.pop() ?? Buffer.allocUnsafeSlow(firstBufferBytes);
+    this.#emit = emit;
+    this.#first = spareSpaces.pop() ?? {
+      out: Buffer.allocUnsafeSlow(firstBufferBytes),
+      rowEnds: new Uint32Array(firstRows),
+    };
+    this.#out = this.#first.out;
+    this.#rowEnds = this.#first.rowEnds;
   }
 
-  /** Ends the use of the encoder; its buffer goes to the next one. */
+  /** Ends the use of the encoder. */
   release(): void {
-    if (this.#out.length === firstBufferBytes && spareBuffers.length < spareBuffersMax) spareBuffers.push(this.#out);
-    this.#out = noBuffer;
+    if (spareSpaces.length < spareSpacesMax) spareSpaces.push(this.#first);
   }
 
   /** Rows in the batch that is being filled. */
@@ -56,12 +68,38 @@ export class RowEncoder {
     return this.#rows;
   }
 
-  get full(): boolean {
-    return this.#length + this.#rows * Uint32Array.BYTES_PER_ELEMENT >= batchBytes;
+  /**
+   * Takes row packets that lie in the kernel's memory, as `Kernel.encode` does, and leaves its results behind.
+   * @param rowsMax of the batch that is being filled, those in it included
+   */
+  encode(from: number, to: number, rowsMax: number): KernelStop {
+    const before = this.#length;
+    const stop = kernel.encode(this.#kinds, from, to, before, rowsMax - this.#rows, this.#rowBytesMax);
+    const { rows, length } = kernel;
+    if (rows === 0) return stop;
+    if (before > 0 && before + length > bufferBytes) this.#emitBatch();
+    // If what was before them is gone, so is the comma between.
+    const gone = before - this.#length;
+    const skipped = gone > 0 ? 1 : 0;
+    this.#reserveRows(rows);
+    for (let row = 0; row < rows; row++) {
+      this.#rowEnds[this.#rows++] = (kernel.rowEnds[row] as number) - gone - skipped;
+    }
+    const text = kernel.output.subarray(skipped, length);
+    if (this.#length === 0 && text.length >= ownBatchBytes) {
+      this.#length = text.length;
+      this.#emit(this.#batchOf(text));
+      return stop;
+    }
+    this.#reserve(text.length);
+    this.#out.set(text, this.#length);
+    this.#length += text.length;
+    this.#emitIfFull();
+    return stop;
   }
 
   /**
-   * Appends the row whose packet's payload is `source[start … end)`.
+   * Appends the row whose packet's payload is `source[start … end)`, whatever its size.
    * @returns false, and appends nothing, if its JSON is larger than a row may be
    */
   append(source: Uint8Array, start: number, end: number): boolean {
@@ -71,48 +109,17 @@ export class RowEncoder {
       this.#out[this.#length++] = comma;
     }
     const rowStart = this.#length;
-    const fits =
-      end - start <= smallRowBytes ? this.#appendSmall(source, start, end) : this.#appendLarge(source, start, end);
-    if (!fits || this.#length - rowStart > this.#rowBytesMax) {
+    if (!this.#appendRow(source, start, end) || this.#length - rowStart > this.#rowBytesMax) {
       this.#length = before;
       return false;
     }
-    this.#ends[this.#rows++] = this.#length;
+    this.#reserveRows(1);
+    this.#rowEnds[this.#rows++] = this.#length;
+    this.#emitIfFull();
     return true;
   }
 
-  #appendSmall(source: Uint8Array, start: number, end: number): boolean {
-    const kinds = this.#kinds;
-    const columns = kinds.length;
-    this.#reserve((end - start) * cellGrowthMax + columns * cellOverheadMax + 2);
-    const out = this.#out;
-    let to = this.#length;
-    let from = start;
-    out[to++] = bracketOpen;
-    for (let column = 0; column < columns; column++) {
-      if (column > 0) out[to++] = comma;
-      let length = source[from++] as number;
-      if (length === 0xfb) {
-        out[to] = n;
-        out[to + 1] = u;
-        out[to + 2] = l;
-        out[to + 3] = l;
-        to += 4;
-        continue;
-      }
-      if (length === 0xfc) {
-        length = (source[from] as number) | ((source[from + 1] as number) << 8);
-        from += 2;
-      }
-      to = writeCell(kinds[column] as number, out, to, source, from, from + length);
-      from += length;
-    }
-    out[to++] = bracketClose;
-    this.#length = to;
-    return true;
-  }
-
-  #appendLarge(source: Uint8Array, start: number, end: number): boolean {
+  #appendRow(source: Uint8Array, start: number, end: number): boolean {
     const view = new DataView(source.buffer, source.byteOffset, source.byteLength);
     const rowStart = this.#length;
     this.#reserve(1);
@@ -137,7 +144,7 @@ export class RowEncoder {
         from += 8;
       }
       if (from + length > end) throw new RangeError('a cell reaches past the end of its row packet');
-      if (!this.#appendLargeCell(this.#kinds[column] as number, source, from, from + length, rowStart)) return false;
+      if (!this.#appendCell(this.#kinds[column] as number, source, from, from + length, rowStart)) return false;
       from += length;
     }
     this.#reserve(1);
@@ -145,7 +152,7 @@ export class RowEncoder {
     return true;
   }
 
-  #appendLargeCell(kind: number, source: Uint8Array, start: number, end: number, rowStart: number): boolean {
+  #appendCell(kind: number, source: Uint8Array, start: number, end: number, rowStart: number): boolean {
     const length = end - start;
     if (this.#length - rowStart + length > this.#rowBytesMax) return false;
     if (length <= pieceBytes) {
@@ -174,37 +181,61 @@ export class RowEncoder {
     return true;
   }
 
-  /** The batch filled so far, its memory given away, or null if it has no row. */
+  /** The batch filled so far, or null if it has no row. */
   take(): Batch | null {
     if (this.#rows === 0) return null;
-    const length = this.#length;
-    const rows = this.#rows;
-    const endsAt = rowEndsOffset(length);
-    const needed = endsAt + rows * Uint32Array.BYTES_PER_ELEMENT;
-    let buffer: ArrayBuffer;
-    if (needed <= this.#out.length && needed > this.#out.length - bufferBytes / 4) {
-      buffer = this.#out.buffer as ArrayBuffer;
-      // Whoever fills one buffer fills many.
-      this.#out = Buffer.allocUnsafeSlow(bufferBytes);
-    } else {
-      const copy = Buffer.allocUnsafeSlow(needed);
-      copy.set(this.#out.subarray(0, length));
-      buffer = copy.buffer as ArrayBuffer;
-      if (this.#out.length > 4 * bufferBytes) this.#out = Buffer.allocUnsafeSlow(bufferBytes);
+    const used = rowEndsOffset(this.#length) + this.#rows * Uint32Array.BYTES_PER_ELEMENT;
+    if (used > this.#out.length || used <= this.#out.length - bufferBytes / 4 || this.#out === this.#first.out) {
+      const batch = this.#batchOf(this.#out.subarray(0, this.#length));
+      if (this.#out.length > bufferBytes) this.#out = this.#first.out;
+      return batch;
     }
-    const ends = new Uint32Array(buffer, endsAt, rows);
-    for (let row = 0; row < rows; row++) ends[row] = this.#ends[row] as number;
+    const buffer = this.#out.buffer as ArrayBuffer;
+    this.#out = this.#first.out;
+    return this.#finish(buffer);
+  }
+
+  #emitIfFull(): void {
+    if (this.#length + this.#rows * Uint32Array.BYTES_PER_ELEMENT >= batchBytes) this.#emitBatch();
+  }
+
+  #emitBatch(): void {
+    const batch = this.take();
+    if (batch !== null) this.#emit(batch);
+  }
+
+  /** A batch of that text and the rows counted so far, in memory of its own. */
+  #batchOf(text: Uint8Array): Batch {
+    const bytes = Buffer.allocUnsafeSlow(rowEndsOffset(text.length) + this.#rows * Uint32Array.BYTES_PER_ELEMENT);
+    bytes.set(text);
+    return this.#finish(bytes.buffer as ArrayBuffer);
+  }
+
+  #finish(buffer: ArrayBuffer): Batch {
+    const batch = { buffer, length: this.#length, rows: this.#rows };
+    new Uint32Array(buffer, rowEndsOffset(batch.length), batch.rows).set(this.#rowEnds.subarray(0, batch.rows));
     this.#length = 0;
     this.#rows = 0;
-    return { buffer, length, rows };
+    return batch;
   }
 
   #reserve(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#out.length) return;
-    const grown = Buffer.allocUnsafeSlow(Math.max(needed + growthSlackBytes, this.#out.length * 2));
+    // Whoever fills more than the first buffer fills batches.
+    const grown = Buffer.allocUnsafeSlow(
+      needed <= bufferBytes ? bufferBytes : Math.max(needed + growthSlackBytes, this.#out.length * 2),
+    );
     grown.set(this.#out.subarray(0, this.#length));
     this.#out = grown;
+  }
+
+  #reserveRows(rows: number): void {
+    const needed = this.#rows + rows;
+    if (needed <= this.#rowEnds.length) return;
+    const grown = new Uint32Array(Math.max(needed, this.#rowEnds.length * 2));
+    grown.set(this.#rowEnds.subarray(0, this.#rows));
+    this.#rowEnds = grown;
   }
 }
 

@@ -1,0 +1,156 @@
+import type { ColumnDefinition } from './columns.ts';
+import type { DriverError } from './failures.ts';
+import type { KernelStop } from './kernel.ts';
+import {
+  type Ending,
+  isEof,
+  isError,
+  readColumnCount,
+  readColumnDefinition,
+  readEof,
+  readError,
+  readOk,
+} from './packets.ts';
+
+/** Takes what a statement gives back. Bytes are only valid during a call. `ended` or `failed` comes last, once. */
+export interface ResultSink {
+  columns(definitions: readonly ColumnDefinition[]): void;
+  /** Takes row packets in the kernel's memory (see `PacketReader`); left out by those who want them all in `row`. */
+  rows?(from: number, to: number): KernelStop;
+  /** Takes one row's payload, `bytes[start, end)`, that was not for the kernel. */
+  row(bytes: Buffer, start: number, end: number): void;
+  /** A row is larger than any may be, and is dropped. */
+  rowTooLarge(): void;
+  ended(ending: Ending): void;
+  failed(error: DriverError): void;
+}
+
+/** An answer that is awaited: its packets in order, or the reason why no more will come. */
+export interface Answer {
+  /** Whether rows come next, and where to if they are for the kernel. */
+  readonly takeRows: ((from: number, to: number) => KernelStop) | null;
+  /** @returns whether that was its last packet */
+  packet(bytes: Buffer, start: number, end: number): boolean;
+  payloadTooLarge(): void;
+  failed(error: DriverError): void;
+}
+
+/** The answer asks for a file of ours, which no honest server does: the connection has not agreed to LOCAL INFILE. */
+export class LocalInfileError extends Error {
+  override readonly name = 'LocalInfileError';
+
+  constructor() {
+    super('the database asked for a file though it was told that there are none');
+  }
+}
+
+/** The answer to a COM_QUERY (MySQL internals manual, "COM_QUERY Response"): result sets, the last of them ended. */
+export class StatementAnswer implements Answer {
+  readonly #sink: ResultSink;
+  readonly #extendedMetadata: boolean;
+  readonly #takeRows: Answer['takeRows'];
+  #expected: 'header' | 'column' | 'columns end' | 'row' = 'header';
+  #columnCount = 0;
+  #columns: ColumnDefinition[] = [];
+  #sessionChanged = false;
+
+  /** @param extendedMetadata whether the connection has agreed on MARIADB_CLIENT_EXTENDED_METADATA */
+  constructor(sink: ResultSink, extendedMetadata: boolean) {
+    this.#sink = sink;
+    this.#extendedMetadata = extendedMetadata;
+    this.#takeRows =
+      sink.rows === undefined ? null : (from, to) => (sink.rows as NonNullable<ResultSink['rows']>)(from, to);
+  }
+
+  get takeRows(): Answer['takeRows'] {
+    return this.#expected === 'row' ? this.#takeRows : null;
+  }
+
+  packet(bytes: Buffer, start: number, end: number): boolean {
+    if (isError(bytes, start) && this.#expected !== 'column') {
+      this.#sink.failed(readError(bytes, start, end));
+      return true;
+    }
+    switch (this.#expected) {
+      case 'header':
+        return this.#header(bytes, start, end);
+      case 'column':
+        this.#columns.push(readColumnDefinition(bytes, start, this.#extendedMetadata));
+        if (this.#columns.length === this.#columnCount) this.#expected = 'columns end';
+        return false;
+      case 'columns end':
+        this.#expected = 'row';
+        this.#sink.columns(this.#columns);
+        return false;
+      case 'row':
+        if (isEof(bytes, start, end)) return this.#end(readEof(bytes, start));
+        this.#sink.row(bytes, start, end);
+        return false;
+    }
+  }
+
+  payloadTooLarge(): void {
+    this.#sink.rowTooLarge();
+  }
+
+  failed(error: DriverError): void {
+    this.#sink.failed(error);
+  }
+
+  #header(bytes: Buffer, start: number, end: number): boolean {
+    const first = bytes[start];
+    if (first === 0x00) return this.#end(readOk(bytes, start, end));
+    if (first === 0xfb) throw new LocalInfileError();
+    this.#columnCount = readColumnCount(bytes, start);
+    this.#columns = [];
+    this.#expected = 'column';
+    return false;
+  }
+
+  #end(ending: Ending): boolean {
+    this.#expected = 'header';
+    this.#sessionChanged ||= ending.sessionChanged;
+    if (ending.moreResults) return false;
+    this.#sink.ended({ ...ending, sessionChanged: this.#sessionChanged });
+    return true;
+  }
+}
+
+/** The answer to a command of which nobody wants the rows. */
+export class PlainAnswer implements Answer {
+  readonly takeRows = null;
+  readonly #done: (error: DriverError | null) => void;
+  readonly failed: (error: DriverError) => void;
+  /** Packets until the rows begin: the columns, and the EOF after them. */
+  #columnPackets = 0;
+  #inRows = false;
+
+  /**
+   * @param done called when the command has ended, with its error if it failed
+   * @param lost called instead when no answer will come
+   */
+  constructor(done: (error: DriverError | null) => void, lost: (error: DriverError) => void) {
+    this.#done = done;
+    this.failed = lost;
+  }
+
+  packet(bytes: Buffer, start: number, end: number): boolean {
+    if (this.#columnPackets > 0) {
+      this.#columnPackets--;
+      this.#inRows = this.#columnPackets === 0;
+      return false;
+    }
+    if (isError(bytes, start)) {
+      this.#done(readError(bytes, start, end));
+      return true;
+    }
+    if (this.#inRows ? isEof(bytes, start, end) : bytes[start] === 0x00) {
+      this.#done(null);
+      return true;
+    }
+    if (!this.#inRows) this.#columnPackets = readColumnCount(bytes, start) + 1;
+    return false;
+  }
+
+  payloadTooLarge(): void {}
+}

@@ -1,0 +1,119 @@
+import { readFileSync } from 'node:fs';
+import { columnsMax, headroomBytes, outputBytes, readBytes, rowsRoom } from './kernel/sizes.ts';
+
+export { headroomBytes, readBytes };
+
+/** Why the kernel stopped. */
+export const kernelStop = {
+  /** What is left of the input is less than a packet. */
+  inputUsed: 0,
+  /** An ERR or EOF packet follows. */
+  notARow: 1,
+  /** The next row might not fit in what is left of the output. */
+  outputFull: 2,
+  rowsMax: 3,
+  /** The next row is not one for the kernel: too large, whether it has all come or not, or a BIT value of over 64 bits. */
+  largeRow: 4,
+  /** The JSON of the next row is larger than a row may be. */
+  rowTooLarge: 5,
+} as const;
+
+export type KernelStop = (typeof kernelStop)[keyof typeof kernelStop];
+
+const malformed = 6;
+
+/** Node.js has it; its typings leave it to those of a browser. */
+declare const WebAssembly: {
+  readonly Module: new (source: Uint8Array) => object;
+  readonly Instance: new (module: object) => { readonly exports: object };
+};
+
+/** What kernel/rows.ts exports; numbers are addresses in its memory or counts. */
+interface Exports {
+  readonly memory: { readonly buffer: ArrayBuffer };
+  readonly kinds: { readonly value: number };
+  readonly input: { readonly value: number };
+  readonly output: { readonly value: number };
+  readonly rowEnds: { readonly value: number };
+  readonly consumed: { readonly value: number };
+  readonly written: { readonly value: number };
+  readonly rows: { readonly value: number };
+  encode(columns: number, from: number, to: number, before: number, rowsMax: number, rowBytesMax: number): number;
+}
+
+const program = new WebAssembly.Module(readFileSync(new URL('kernel.wasm', import.meta.url)));
+
+/**
+ * Turns row packets of MySQL's text protocol into rows of JSON, as `RowEncoder` does and byte for byte the same, but many
+ * at once and in WebAssembly. Packets are read into its memory, and rows are written there; the memory stays where it is.
+ */
+export class Kernel {
+  /** `headroomBytes`, then `readBytes`. */
+  readonly input: Buffer;
+  readonly output: Buffer;
+  /** For each row of the last call, its end in the batch; what follows is of earlier calls. */
+  readonly rowEnds: Uint32Array;
+  /** Where in the input the packets end that the last call took. */
+  consumed = 0;
+  /** Bytes of output of the last call. */
+  length = 0;
+  /** Rows of the last call. */
+  rows = 0;
+  readonly #exports: Exports;
+  readonly #kinds: Uint8Array;
+  #given: Uint8Array | null = null;
+
+  constructor() {
+    const exports = new WebAssembly.Instance(program).exports as Exports;
+    const memory = exports.memory.buffer;
+    this.#exports = exports;
+    this.#kinds = new Uint8Array(memory, exports.kinds.value, columnsMax);
+    this.input = Buffer.from(memory, exports.input.value, headroomBytes + readBytes);
+    this.output = Buffer.from(memory, exports.output.value, outputBytes);
+    this.rowEnds = new Uint32Array(memory, exports.rowEnds.value, rowsRoom);
+  }
+
+  /**
+   * Encodes the row packets in `input[from … to)`, as many as are whole there; the first begins at `from`.
+   * @param kinds a `CellKind` per column; not to be changed later, as it is read again only if it is another array
+   * @param before the length of the batch that the rows will be appended to: unless 0, they begin with a comma, and their
+   *     ends count from its start
+   * @throws RangeError if a cell reaches past the end of its row's packet
+   */
+  encode(
+    kinds: Uint8Array,
+    from: number,
+    to: number,
+    before: number,
+    rowsMax: number,
+    rowBytesMax: number,
+  ): KernelStop {
+    if (kinds.length > columnsMax) {
+      this.consumed = from;
+      this.length = 0;
+      this.rows = 0;
+      return kernelStop.largeRow;
+    }
+    if (kinds !== this.#given) {
+      this.#kinds.set(kinds);
+      this.#given = kinds;
+    }
+    const exports = this.#exports;
+    const stop = exports.encode(
+      kinds.length,
+      from,
+      to,
+      before,
+      Math.min(rowsMax, rowsRoom),
+      Math.min(rowBytesMax, outputBytes),
+    );
+    this.consumed = exports.consumed.value;
+    this.length = exports.written.value;
+    this.rows = exports.rows.value;
+    if (stop === malformed) throw new RangeError('a cell reaches past the end of its row packet');
+    return stop as KernelStop;
+  }
+}
+
+/** The thread's. */
+export const kernel = new Kernel();

@@ -1,0 +1,12 @@
+// Read by both compilers, TypeScript's for the loader and AssemblyScript's for the kernel: constants alone.
+
+/** Room before the read region for what a chunk left over. */
+export const headroomBytes = 64 * 1024;
+/** Where a socket reads to. */
+export const readBytes = 256 * 1024;
+/** Where rows are written. */
+export const outputBytes = 512 * 1024;
+/** As many as a table can have (MySQL manual, "Limits on Table Column Count and Row Size"); a result may have more. */
+export const columnsMax = 4096;
+/** No row is shorter than its packet's header. */
+export const rowsRoom = (headroomBytes + readBytes) / 4;

@@ -1,0 +1,163 @@
+import { headroomBytes, type Kernel, type KernelStop, kernelStop, readBytes } from './kernel.ts';
+
+const headerBytes = 4;
+/** A payload of this length goes on in the next packet (MySQL internals manual, "Sending More Than 16Mb"). */
+const continuedLength = 0xffffff;
+
+const noBytes = Buffer.alloc(0);
+
+/** Takes the packets of a stream, in order. Bytes are only valid during a call. */
+export interface PacketReader {
+  /**
+   * Takes the row packets in `kernel.input[from, to)` as `Kernel.encode` does, and leaves its results behind. Null while
+   * no rows are to come, or while they are not for the kernel.
+   */
+  readonly takeRows: ((from: number, to: number) => KernelStop) | null;
+  /** Takes one packet's payload, `bytes[start, end)`. */
+  packet(bytes: Buffer, start: number, end: number): void;
+  /** A payload of more than `payloadBytesMax` is about to arrive; it will be dropped. */
+  payloadTooLarge(): void;
+}
+
+/** A payload that is put together because the kernel's memory does not hold it. */
+interface LargePayload {
+  bytes: Buffer;
+  length: number;
+  /** What is still to come of the packet under way. */
+  missing: number;
+  /** Whether another packet goes on with the payload. */
+  continued: boolean;
+  /** It is too large: its bytes are counted, and dropped. */
+  dropped: boolean;
+}
+
+/**
+ * Parts what a connection reads into packets. The bytes lie in the kernel's memory, which all connections of a thread
+ * share; so what is left over at the end of a chunk is copied out, and back in front of the next:
+ *
+ *     kernel.input   [ · · · · · · rest | next chunk · · · · · · ]
+ *                                       ^ headroomBytes
+ */
+export class PacketStream {
+  readonly #kernel: Kernel;
+  readonly #reader: PacketReader;
+  readonly #payloadBytesMax: number;
+  /** The start of a packet that fits in the headroom; while paused, everything received. */
+  #rest: Buffer | null = null;
+  #large: LargePayload | null = null;
+  #paused = false;
+
+  constructor(kernel: Kernel, reader: PacketReader, payloadBytesMax: number) {
+    this.#kernel = kernel;
+    this.#reader = reader;
+    this.#payloadBytesMax = payloadBytesMax;
+  }
+
+  /** Takes `length` bytes that have been read to the kernel's read region. */
+  received(length: number): void {
+    const to = headroomBytes + length;
+    if (this.#paused) {
+      this.#keep(headroomBytes, to);
+      return;
+    }
+    const from = headroomBytes - (this.#rest?.length ?? 0);
+    if (this.#rest !== null) this.#kernel.input.set(this.#rest, from);
+    this.#rest = null;
+    this.#take(from, to);
+  }
+
+  /** Takes bytes that lie elsewhere. */
+  write(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length; at += readBytes) {
+      const piece = bytes.subarray(at, at + readBytes);
+      this.#kernel.input.set(piece, headroomBytes);
+      this.received(piece.length);
+    }
+  }
+
+  /** Hands out nothing more, even of what has been received, until `resume`. */
+  pause(): void {
+    this.#paused = true;
+  }
+
+  /** @returns whether it has been paused again, by what had been received before */
+  resume(): boolean {
+    this.#paused = false;
+    const rest = this.#rest;
+    this.#rest = null;
+    if (rest !== null) this.write(rest);
+    return this.#paused;
+  }
+
+  #take(start: number, end: number): void {
+    const { input } = this.#kernel;
+    let from = start;
+    while (from < end) {
+      const large = this.#large;
+      if (large !== null && large.missing > 0) {
+        from = this.#fill(large, from, end);
+        continue;
+      }
+      if (this.#paused) break;
+      if (large === null && this.#reader.takeRows !== null) {
+        const stop = this.#reader.takeRows(from, end);
+        from = this.#kernel.consumed;
+        if (this.#paused || stop === kernelStop.inputUsed) break;
+      }
+      if (end - from < headerBytes) break;
+      const length = input.readUIntLE(from, 3);
+      const stop = from + headerBytes + length;
+      if (large !== null) {
+        this.#extend(large, length);
+        from += headerBytes;
+      } else if (length < continuedLength && stop <= end) {
+        this.#reader.packet(input, from + headerBytes, stop);
+        from = stop;
+      } else if (headerBytes + length <= headroomBytes) {
+        break;
+      } else {
+        this.#large = { bytes: noBytes, length: 0, missing: 0, continued: true, dropped: false };
+        this.#extend(this.#large, length);
+        from += headerBytes;
+      }
+    }
+    if (from < end) this.#keep(from, end);
+  }
+
+  /** Makes ready for one more packet of the payload. */
+  #extend(large: LargePayload, length: number): void {
+    large.missing = length;
+    large.continued = length === continuedLength;
+    if (!large.dropped && large.length + length > this.#payloadBytesMax) {
+      large.dropped = true;
+      large.bytes = noBytes;
+      this.#reader.payloadTooLarge();
+    }
+    if (large.dropped) return;
+    const bytes = Buffer.allocUnsafeSlow(large.length + length);
+    large.bytes.copy(bytes);
+    large.bytes = bytes;
+    this.#finish(large);
+  }
+
+  /** @returns the position after what it took */
+  #fill(large: LargePayload, from: number, end: number): number {
+    const to = Math.min(end, from + large.missing);
+    if (!large.dropped) this.#kernel.input.copy(large.bytes, large.length, from, to);
+    large.length += to - from;
+    large.missing -= to - from;
+    this.#finish(large);
+    return to;
+  }
+
+  #finish(large: LargePayload): void {
+    if (large.missing > 0 || large.continued) return;
+    this.#large = null;
+    if (!large.dropped) this.#reader.packet(large.bytes, 0, large.length);
+  }
+
+  #keep(from: number, to: number): void {
+    const bytes = Buffer.from(this.#kernel.input.subarray(from, to));
+    this.#rest = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
+  }
+}
