@@ -11,8 +11,6 @@ import { Readiness } from './session/readiness.ts';
 import { Sessions } from './session/sessions.ts';
 import { WorkerPool } from './session/worker-pool.ts';
 
-/** Control connections and those of logins come on top of the ones counted by `connections_max`. */
-const tasksBeyondConnections = 2;
 /** How long statements may take to end when the server is told to stop at once. */
 const abortMs = 1_000;
 
@@ -115,19 +113,18 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
   const workers = new WorkerPool(
     {
       threads: config.worker_threads,
-      tasksPerThread: config.connections_max + config.logins_max + tasksBeyondConnections,
+      address: database.address,
+      limits: {
+        connectTimeoutMs: config.connect_timeout_secs * 1_000,
+        killTimeoutMs: config.kill_timeout_secs * 1_000,
+        rowBytesMax: config.row_bytes_max,
+      },
     },
     observe,
   );
   const leases = new Leases(
     {
-      address: database.address,
       defaultDatabase: database.name,
-      workerLimits: {
-        connectTimeoutMs: config.connect_timeout_secs * 1_000,
-        killTimeoutMs: config.kill_timeout_secs * 1_000,
-        rowBytesMax: config.row_bytes_max,
-      },
       connectionsMax: config.connections_max,
       connectionQueueMax: config.connection_queue_max,
       connectionWaitMs: config.connection_wait_secs * 1_000,

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
-import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import type { FromWorker, Refusal, ToWorker } from '../wire/messages.ts';
+import type { Channel } from '../wire/link.ts';
+import type { FromWorker, Login, Refusal, ToWorker } from '../wire/messages.ts';
 import { failures, type StatementHandle, type StatementObserver, type StatementRequest } from '../wire/statement.ts';
 
 /** No connection was opened; `refusal` says why and who has to act. */
@@ -14,6 +14,8 @@ export class RefusedError extends Error {
   }
 }
 
+export type LeaseChannel = Channel<ToWorker, FromWorker>;
+
 interface LeaseEvents {
   /** The statement has ended in the database and the connection is ready for the next one. */
   idle: [];
@@ -26,31 +28,29 @@ interface LeaseEvents {
  * one statement at a time; whoever holds the lease waits for `idle` in between.
  */
 export class Lease extends EventEmitter<LeaseEvents> {
-  readonly #port: MessagePort;
+  readonly #channel: LeaseChannel;
   #state: 'opening' | 'idle' | 'running' | 'closed' = 'opening';
   #statement = 0;
   #observer: StatementObserver | null = null;
   #opened: { resolve: () => void; reject: (error: Error) => void } | null = null;
 
-  private constructor(port: MessagePort) {
+  private constructor(channel: LeaseChannel) {
     super();
-    this.#port = port;
-    port.on('message', (message: FromWorker) => this.#receive(message));
-    // The port closes by itself when the thread behind it dies.
-    port.on('close', () => this.#lose('its worker thread ended'));
+    this.#channel = channel;
+    channel.on('message', (message) => this.#receive(message));
+    channel.on('close', () => this.#lose('its worker thread ended'));
   }
 
   /**
-   * @param start gives the worker its end of the channel; a rejection means that the thread died
+   * @param channel to a worker
    * @throws RefusedError
    */
-  static async open(start: (port: MessagePort) => Promise<void>): Promise<Lease> {
-    const { port1, port2 } = new MessageChannel();
-    const lease = new Lease(port1);
+  static async open(channel: LeaseChannel, login: Login): Promise<Lease> {
+    const lease = new Lease(channel);
     const opened = new Promise<void>((resolve, reject) => {
       lease.#opened = { resolve, reject };
     });
-    start(port2).catch((error: unknown) => lease.#lose((error as Error).message));
+    channel.post({ type: 'open', login });
     await opened;
     return lease;
   }
@@ -69,7 +69,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#state = 'running';
     this.#observer = observer;
     const statement = ++this.#statement;
-    this.#post({
+    this.#channel.post({
       type: 'execute',
       statement,
       sql: request.sql,
@@ -81,15 +81,15 @@ export class Lease extends EventEmitter<LeaseEvents> {
     const isCurrent = (): boolean => this.#observer === observer && this.#statement === statement;
     return {
       credit: (bytes, rows) => {
-        if (isCurrent()) this.#post({ type: 'credit', statement, bytes, rows });
+        if (isCurrent()) this.#channel.post({ type: 'credit', statement, bytes, rows });
       },
       cancel: () => {
         if (!isCurrent()) return;
         this.#observer = null;
-        this.#post({ type: 'cancel', statement });
+        this.#channel.post({ type: 'cancel', statement });
       },
       askExamined: () => {
-        if (isCurrent()) this.#post({ type: 'examine', statement });
+        if (isCurrent()) this.#channel.post({ type: 'examine', statement });
       },
     };
   }
@@ -97,14 +97,13 @@ export class Lease extends EventEmitter<LeaseEvents> {
   /** Lets the connection go. A statement that runs is cut off with it. */
   close(): void {
     if (this.#state === 'closed') return;
-    this.#post({ type: 'close' });
     this.#state = 'closed';
     this.#observer = null;
-    this.#port.close();
+    this.#channel.close();
   }
 
   #receive(message: FromWorker): void {
-    // What has arrived before the port was closed is still handed over after it.
+    // What is in the same parcel as the end of the lease is still handed over.
     if (this.#state === 'closed') return;
     switch (message.type) {
       case 'opened':
@@ -116,7 +115,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
         this.#state = 'closed';
         this.#opened?.reject(new RefusedError(message.refusal));
         this.#opened = null;
-        this.#port.close();
+        this.#channel.close();
         return;
       case 'news':
         this.#tell(message);
@@ -157,8 +156,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
   #lose(reason: string): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
-    // Should the thread never have had the other end, nobody else closes this one.
-    this.#port.close();
+    this.#channel.close();
     this.#opened?.reject(
       new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } }),
     );
@@ -167,9 +165,5 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#observer = null;
     observer?.failed(failures.connectionLost(reason));
     this.emit('lost', reason);
-  }
-
-  #post(message: ToWorker): void {
-    this.#port.postMessage(message);
   }
 }

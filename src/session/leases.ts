@@ -1,14 +1,11 @@
-import type { MessagePort } from 'node:worker_threads';
 import type { Observe } from '../events.ts';
-import type { DatabaseAddress, Login, WorkerLimits } from '../wire/messages.ts';
+import type { Login } from '../wire/messages.ts';
 import { Lease, RefusedError } from './lease.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 export interface LeasesOptions {
-  readonly address: DatabaseAddress;
   /** The schema for those who name none; null: what the worker makes of that (see `Login`). */
   readonly defaultDatabase: string | null;
-  readonly workerLimits: WorkerLimits;
   /** Connections at once, whether they run a statement, are kept by a session or wait for use. */
   readonly connectionsMax: number;
   /** Statements that may wait for a connection at once. */
@@ -170,11 +167,8 @@ export class Leases {
   }
 
   async #open(owner: LeaseOwner): Promise<Lease> {
-    const { address, defaultDatabase, workerLimits } = this.#options;
-    const login = { ...owner.login, database: owner.login.database ?? defaultDatabase };
-    const lease = await Lease.open((port: MessagePort) =>
-      this.#workers.run({ port, address, login, limits: workerLimits }),
-    );
+    const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
+    const lease = await Lease.open(this.#workers.connect(), login);
     lease.once('lost', (reason) => {
       this.#lent.delete(lease);
       this.#forgetIdle(lease, keyOf(owner));

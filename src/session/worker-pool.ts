@@ -1,13 +1,16 @@
-import type { MessagePort } from 'node:worker_threads';
+import { MessageChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { Observe } from '../events.ts';
-import type { LeaseTask } from '../wire/messages.ts';
+import { type Channel, Link } from '../wire/link.ts';
+import type { DatabaseAddress, FromWorker, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 
 export interface WorkerPoolOptions {
   readonly threads: number;
-  /** Connections that one thread may have to serve at most. */
-  readonly tasksPerThread: number;
+  readonly address: DatabaseAddress;
+  readonly limits: WorkerLimits;
 }
+
+type WorkerLink = Link<ToWorker, FromWorker>;
 
 /**
  * What a thread makes is short-lived and small, its rows aside, which lie outside of its heap. By default the room for such
@@ -15,28 +18,50 @@ export interface WorkerPoolOptions {
  */
 const youngGenerationMb = 6;
 
-/** The threads that talk to the database. Each task is one connection for as long as it lives. */
+/** The threads that talk to the database. Each runs one task, which lasts as long as the thread, and has one link. */
 export class WorkerPool implements AsyncDisposable {
+  readonly #options: WorkerPoolOptions;
   readonly #piscina: Piscina;
+  readonly #links = new Set<WorkerLink>();
 
   constructor(options: WorkerPoolOptions, observe: Observe) {
+    this.#options = options;
     this.#piscina = new Piscina({
       // Compiled code runs from the build's folder, where the entry is JavaScript.
       filename: new URL('../worker/entry.js', import.meta.url).href,
       minThreads: options.threads,
       maxThreads: options.threads,
-      concurrentTasksPerWorker: options.tasksPerThread,
       resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
       // The default waits for tasks by blocking the thread, and with it every socket that the thread serves.
       atomics: 'disabled',
     });
-    // Piscina starts another thread in place of one that failed; its tasks are rejected, and their leases lost.
+    // Piscina starts another thread in place of one that failed; the links of that one close, and its leases are lost.
     this.#piscina.on('error', (error: Error) => observe({ type: 'worker_failed', error }));
+    for (let thread = 0; thread < options.threads; thread++) this.#start();
   }
 
-  /** Resolves when the connection of the task is gone; rejects if its thread is. */
-  async run(task: LeaseTask & { readonly port: MessagePort }): Promise<void> {
-    await this.#piscina.run(task, { transferList: [task.port] });
+  /** A channel to the thread that has the fewest. */
+  connect(): Channel<ToWorker, FromWorker> {
+    while (this.#links.size < this.#options.threads) this.#start();
+    const [first, ...others] = this.#links;
+    let least = first as WorkerLink;
+    for (const link of others) if (link.size < least.size) least = link;
+    return least.open();
+  }
+
+  #start(): void {
+    const { address, limits } = this.#options;
+    const { port1, port2 } = new MessageChannel();
+    const link: WorkerLink = new Link(port1);
+    this.#links.add(link);
+    const task: ThreadTask = { port: port2, address, limits };
+    const end = (): void => {
+      this.#links.delete(link);
+      // Should the thread never have had the other end, nobody else closes this one.
+      link.close();
+    };
+    // That a thread has failed, Piscina tells by an event of its own.
+    this.#piscina.run(task, { transferList: [port2] }).then(end, end);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -14,11 +14,11 @@ export interface Login {
   readonly database: string | null;
 }
 
-/** The argument of the one long task that a worker runs per database connection. */
-export interface LeaseTask {
+/** The argument of the one long task that each worker thread runs. */
+export interface ThreadTask {
+  /** Carries a channel for each database connection of the thread. */
   readonly port: MessagePort;
   readonly address: DatabaseAddress;
-  readonly login: Login;
   readonly limits: WorkerLimits;
 }
 
@@ -29,8 +29,12 @@ export interface WorkerLimits {
   readonly rowBytesMax: number;
 }
 
-/** Main to worker. `statement` numbers the statements of one connection, so that a late message hits no later one. */
+/**
+ * Main to worker, about one database connection. `open` comes first. `statement` numbers the statements of a connection,
+ * so that a late message hits no later one.
+ */
 export type ToWorker =
+  | { readonly type: 'open'; readonly login: Login }
   | {
       readonly type: 'execute';
       readonly statement: number;
@@ -42,8 +46,7 @@ export type ToWorker =
     }
   | { readonly type: 'credit'; readonly statement: number; readonly bytes: number; readonly rows: number }
   | { readonly type: 'cancel'; readonly statement: number }
-  | { readonly type: 'examine'; readonly statement: number }
-  | { readonly type: 'close' };
+  | { readonly type: 'examine'; readonly statement: number };
 
 /** Worker to main. */
 export type FromWorker =
@@ -62,7 +65,7 @@ export type FromWorker =
   | { readonly type: 'examined'; readonly statement: number; readonly rows: number }
   /** The connection is ready for its next statement; comes after the `end` of every statement, if not with it. */
   | { readonly type: 'idle' }
-  /** The connection is gone, and with it the task. */
+  /** The connection is gone, and nothing follows. */
   | { readonly type: 'lost'; readonly reason: string };
 
 export type StatementEnd =

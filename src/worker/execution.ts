@@ -18,7 +18,8 @@ type News = FromWorker & { type: 'news' };
 /** What an execution needs of the lease that it runs in. */
 export interface ExecutionHost {
   readonly rowBytesMax: number;
-  post(message: News, transfer: ArrayBuffer[]): void;
+  /** @param transfer memory that is handed over instead of copied */
+  post(message: News, transfer?: ArrayBuffer): void;
   pause(): void;
   resume(): void;
   /** A row is too large: the statement is to be ended in the database. */
@@ -207,7 +208,7 @@ export class Execution implements ResultSink {
         ...(end === null ? {} : { end }),
         ...(idle ? { idle: true } : {}),
       },
-      batch !== null && batch.length >= transferBytesMin ? [batch.buffer] : [],
+      batch !== null && batch.length >= transferBytesMin ? batch.buffer : undefined,
     );
   }
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { MessagePort } from 'node:worker_threads';
-import type { FromWorker, LeaseTask, Refusal, ToWorker } from '../wire/messages.ts';
+import type { Channel } from '../wire/link.ts';
+import type { FromWorker, Login, Refusal, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import { failures } from '../wire/statement.ts';
 import { CleanState } from './clean-state.ts';
 import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
@@ -20,12 +20,13 @@ interface Kill {
 
 /**
  * Serves one lease: owns one database connection, runs one statement at a time on it, and tells the main thread through
- * a port. States: opening, idle, running (from `execute` until `idle` is told, cleaning included), closed. Lives in a
+ * a channel. States: opening, idle, running (from `execute` until `idle` is told, cleaning included), closed. Lives in a
  * worker thread, many to a thread.
  */
 export class Executor {
-  readonly #port: MessagePort;
-  readonly #task: LeaseTask;
+  readonly #channel: Channel<FromWorker, ToWorker>;
+  readonly #login: Login;
+  readonly #limits: WorkerLimits;
   readonly #connectOptions: ConnectOptions;
   readonly #controls: Map<string, Control>;
   #connection: Connection | null = null;
@@ -40,30 +41,30 @@ export class Executor {
   /** Statements since the connection was as new; the database's counters tell of the first one alone. */
   #statementsSinceReset = 0;
   #closed = false;
-  readonly #done: () => void;
-  /** Resolves when the connection is gone. */
-  readonly finished: Promise<void>;
 
-  constructor(task: LeaseTask, controls: Map<string, Control>) {
-    this.#task = task;
-    this.#port = task.port;
+  /** @param controls those of the thread, by login */
+  constructor(
+    channel: Channel<FromWorker, ToWorker>,
+    login: Login,
+    { address, limits }: Pick<ThreadTask, 'address' | 'limits'>,
+    controls: Map<string, Control>,
+  ) {
+    this.#channel = channel;
+    this.#login = login;
+    this.#limits = limits;
     this.#controls = controls;
     this.#connectOptions = {
-      address: task.address,
-      user: task.login.user,
-      password: task.login.password,
-      timeoutMs: task.limits.connectTimeoutMs,
-      rowBytesMax: task.limits.rowBytesMax,
+      address,
+      user: login.user,
+      password: login.password,
+      timeoutMs: limits.connectTimeoutMs,
+      rowBytesMax: limits.rowBytesMax,
     };
-    let done = (): void => {};
-    this.finished = new Promise((resolve) => {
-      done = resolve;
-    });
-    this.#done = done;
-    this.#port.on('message', (message: ToWorker) => this.#receive(message));
-    this.#port.on('close', () => this.#close());
+    channel.on('message', (message) => this.#receive(message));
+    channel.on('close', () => this.#close());
   }
 
+  /** Opens the connection, and tells the outcome. */
   async open(): Promise<void> {
     try {
       const connection = await Connection.open(this.#connectOptions);
@@ -96,7 +97,7 @@ export class Executor {
    * @returns its name; null if none is selected; a refusal if the one asked for cannot be
    */
   async #enterDatabase(connection: Connection): Promise<string | null | Refusal> {
-    const { database } = this.#task.login;
+    const { database } = this.#login;
     const name = database ?? 'default';
     const [error] = await connection.pipeline(new Pipeline([{ type: 'init db', database: name }]));
     if (error === null) return name;
@@ -109,8 +110,7 @@ export class Executor {
       case 'execute':
         this.#execute(message);
         return;
-      case 'close':
-        this.#close();
+      case 'open':
         return;
       case 'credit':
       case 'cancel':
@@ -134,7 +134,7 @@ export class Executor {
       throw new Error('execute came while the connection was not idle');
     }
     const execution: Execution = new Execution(message, {
-      rowBytesMax: this.#task.limits.rowBytesMax,
+      rowBytesMax: this.#limits.rowBytesMax,
       post: (news, transfer) => this.#post(news, transfer),
       pause: () => connection.pause(),
       resume: () => connection.resume(),
@@ -198,7 +198,7 @@ export class Executor {
 
   /** Gives the connection up if it is not idle in time. What runs on it may run on in the database then. */
   #expect(failure: string): void {
-    const { killTimeoutMs } = this.#task.limits;
+    const { killTimeoutMs } = this.#limits;
     this.#deadline ??= setTimeout(() => {
       this.#connection?.destroy();
       this.#lose(`${failure} within ${killTimeoutMs} ms`);
@@ -260,8 +260,7 @@ export class Executor {
   }
 
   #control(): Control {
-    const { login } = this.#task;
-    const key = JSON.stringify([login.user, login.password]);
+    const key = JSON.stringify([this.#login.user, this.#login.password]);
     let control = this.#controls.get(key);
     if (control === undefined) {
       control = new Control(this.#connectOptions, () => this.#controls.delete(key));
@@ -270,8 +269,8 @@ export class Executor {
     return control;
   }
 
-  #post(message: FromWorker, transfer: ArrayBuffer[] = []): void {
-    if (!this.#closed) this.#port.postMessage(message, transfer);
+  #post(message: FromWorker, transfer?: ArrayBuffer): void {
+    this.#channel.post(message, transfer);
   }
 
   #refuse(refusal: Refusal): void {
@@ -302,8 +301,7 @@ export class Executor {
     if (this.#deadline !== null) clearTimeout(this.#deadline);
     this.#kill?.enough.abort();
     this.#execution?.close();
-    this.#port.close();
-    this.#done();
+    this.#channel.close();
   }
 }
 

@@ -257,7 +257,8 @@ function writeRow(at: usize, start: usize, end: usize, kindsEnd: usize): usize {
       v128.store(to, low);
       v128.store(to, high, blockBytes);
       const others = ~numericBits(low, high) & firstBits(length);
-      if (length - 1 < pieceBytes && (others | leadingZero(from, length)) === 0) {
+      // Not the empty one either.
+      if (length - 1 < pieceBytes && (others | leadingZero(from)) === 0) {
         to += length;
       } else {
         to = writeNumber(to, from, cellEnd);
@@ -430,11 +431,13 @@ function sequenceLength(from: usize, end: usize): i32 {
   return length;
 }
 
-/** 1 if the number begins with a zero that JSON forbids. No branches: signs and zeros come as they like. */
-function leadingZero(from: usize, length: usize): u32 {
-  const sign = usize(load<u8>(from) === minus);
-  const digits = from + sign;
-  return u32(load<u8>(digits) === zero) & u32(isDigit(load<u8>(digits, 1))) & u32(length > sign + 1);
+/**
+ * 1 if the number may begin with a zero that JSON forbids, seen from three bytes, which may be another cell's. There are
+ * no branches, as signs and zeros come as they like.
+ */
+function leadingZero(from: usize): u32 {
+  const digits = from + usize(load<u8>(from) === minus);
+  return u32(load<u8>(digits) === zero) & u32(isDigit(load<u8>(digits, 1)));
 }
 
 function writeNumber(at: usize, start: usize, end: usize): usize {
