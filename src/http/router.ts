@@ -24,6 +24,7 @@ const methods: Readonly<Record<Route['name'], readonly string[]>> = {
 };
 
 const notFound: Match = { type: 'not found' };
+const slash = '/'.charCodeAt(0);
 const pageNumber = /^(?:0|[1-9][0-9]{0,14})$/;
 
 /**
@@ -34,12 +35,9 @@ export function match(method: string, target: string): Match {
   const mark = origin.indexOf('?');
   const path = mark < 0 ? origin : origin.slice(0, mark);
   if (!path.startsWith('/')) return { type: 'malformed', reason: 'the request target is not a path' };
-  const decoded = decode(path);
-  if (decoded === null) return { type: 'malformed', reason: 'the path is not valid percent-encoded text' };
-  const route = find(
-    decoded.split('/').filter((segment) => segment !== ''),
-    mark < 0 ? '' : origin.slice(mark + 1),
-  );
+  const segments = segmentsOf(path);
+  if (segments === null) return { type: 'malformed', reason: 'the path is not valid percent-encoded text' };
+  const route = find(segments, mark < 0 ? '' : origin.slice(mark + 1));
   if (route === null) return notFound;
   if ('type' in route) return route;
   const allow = methods[route.name];
@@ -48,12 +46,12 @@ export function match(method: string, target: string): Match {
 
 /** A client may send a whole URL, as to a proxy; which host it names is of no interest (RFC 9112, section 3.2.2). */
 function withoutAuthority(target: string): string {
+  if (target.startsWith('/')) return target;
   const authority = /^https?:\/\/[^/?#]+/i.exec(target)?.[0];
   if (authority === undefined) return target;
   return target.length === authority.length ? '/' : target.slice(authority.length);
 }
 
-/** Empty segments have been left out, which folds double slashes and trailing ones. */
 function find(segments: readonly string[], search: string): Route | Match | null {
   const [first, second, id, verb, number] = segments;
   if (segments.length === 1 && first === 'health') return { name: 'health' };
@@ -72,12 +70,28 @@ function find(segments: readonly string[], search: string): Route | Match | null
   return null;
 }
 
-/** null if the path has a bad percent code or a control character. */
+/**
+ * What stands between the slashes, percent codes decoded beforehand. Nothing between two of them is no segment, which
+ * folds double slashes and trailing ones. null if the path has a bad percent code or a control character.
+ */
+function segmentsOf(path: string): string[] | null {
+  const text = decode(path);
+  if (text === null) return null;
+  const segments: string[] = [];
+  let start = 0;
+  for (let at = 0; at <= text.length; at++) {
+    const code = at < text.length ? text.charCodeAt(at) : slash;
+    if (code < 0x20 || code === 0x7f) return null;
+    if (code !== slash) continue;
+    if (at > start) segments.push(text.slice(start, at));
+    start = at + 1;
+  }
+  return segments;
+}
+
 function decode(path: string): string | null {
   try {
-    const decoded = path.includes('%') ? decodeURIComponent(path) : path;
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: it is these that are refused.
-    return /[\x00-\x1f\x7f]/.test(decoded) ? null : decoded;
+    return path.includes('%') ? decodeURIComponent(path) : path;
   } catch {
     return null;
   }

@@ -91,7 +91,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   /** @param run hands the statement to a session, with this query as its observer */
   start(sql: string, run: (request: StatementRequest, observer: StatementObserver) => StatementHandle): void {
     const { bufferBytes, bufferRows } = this.#limits;
-    const handle = run({ sql, creditBytes: bufferBytes, creditRows: bufferRows }, this);
+    const handle = run({ sql, creditBytes: bufferBytes, creditRows: bufferRows, gzip: null }, this);
     if (this.isRunning) this.#handle = handle;
   }
 

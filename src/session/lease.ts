@@ -75,6 +75,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
       sql: request.sql,
       creditBytes: request.creditBytes,
       creditRows: request.creditRows,
+      gzip: request.gzip,
       clean,
     });
     observer.started();

@@ -1,5 +1,5 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { Batch, Column, Failure, Outcome } from './statement.ts';
+import type { Batch, Column, Failure, GzipRequest, Outcome } from './statement.ts';
 
 /** Where the database is: a Unix socket, or a host and port. */
 export type DatabaseAddress =
@@ -41,6 +41,7 @@ export type ToWorker =
       readonly sql: string;
       readonly creditBytes: number;
       readonly creditRows: number;
+      readonly gzip: GzipRequest | null;
       /** Make the connection as new when the statement has ended. */
       readonly clean: boolean;
     }

@@ -36,6 +36,20 @@ export interface Batch {
   readonly buffer: ArrayBuffer;
   readonly length: number;
   readonly rows: number;
+  /** If there is one, `buffer` holds instead the text compressed (see `Deflated`), and this is the text's CRC-32. */
+  readonly deflatedCrc?: number;
+}
+
+/**
+ * Compressed text: deflate blocks (RFC 1951), none of them the last one, that end at a byte and refer to nothing before
+ * them. That is what zlib's Z_SYNC_FLUSH makes of a fresh stream.
+ */
+export interface Deflated {
+  readonly bytes: Uint8Array;
+  /** Bytes that it inflates to. */
+  readonly length: number;
+  /** Their CRC-32. */
+  readonly crc: number;
 }
 
 /** Where the row offsets of a batch begin, in bytes. */
@@ -95,6 +109,15 @@ export interface StatementRequest {
   readonly creditBytes: number;
   /** Rows that may be under way or unread at once. */
   readonly creditRows: number;
+  /** null: batches are not to be compressed. */
+  readonly gzip: GzipRequest | null;
+}
+
+export interface GzipRequest {
+  /** zlib's, from 1 to 9. */
+  readonly level: number;
+  /** Of a batch: one that is compressed can only be handed out whole. */
+  readonly rowsMax: number;
 }
 
 /** Told what becomes of a statement. `ended` and `failed` come once, and nothing after them. */

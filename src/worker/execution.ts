@@ -1,5 +1,6 @@
+import { constants, crc32, deflateRawSync } from 'node:zlib';
 import type { FromWorker, StatementEnd, ToWorker } from '../wire/messages.ts';
-import { type Batch, type Column, type Failure, failures } from '../wire/statement.ts';
+import { type Batch, type Column, type Failure, failures, type GzipRequest } from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { saysNothing } from './comments.ts';
@@ -10,6 +11,8 @@ import { RowEncoder } from './row-encoder.ts';
 
 /** Rows wait this long for company, so that a trickle does not make a message of every row. */
 const flushMs = 4;
+/** Below this size a batch is not compressed: what that saves is less than what it costs. */
+const deflateBytesMin = 1024;
 /** Below this size a batch is copied to the main thread; handing memory over costs more than copying so little. */
 const transferBytesMin = 16 * 1024;
 
@@ -40,6 +43,7 @@ export class Execution implements ResultSink {
   readonly #host: ExecutionHost;
   #creditBytes: number;
   #creditRows: number;
+  readonly #gzip: GzipRequest | null;
   #columns: readonly Column[] | null = null;
   #columnsTold = false;
   #encoder: RowEncoder | null = null;
@@ -58,6 +62,7 @@ export class Execution implements ResultSink {
     this.sql = message.sql;
     this.#creditBytes = message.creditBytes;
     this.#creditRows = message.creditRows;
+    this.#gzip = message.gzip;
     this.#host = host;
   }
 
@@ -94,7 +99,7 @@ export class Execution implements ResultSink {
     for (let at = from; ; at = kernel.consumed) {
       // Rows that are not wanted are stepped over packet by packet.
       if (this.#encoder === null) return skip(at);
-      const stop = this.#encoder.encode(at, to, this.#creditRows);
+      const stop = this.#encoder.encode(at, to, this.#batchRowsMax);
       if (stop === kernelStop.rowTooLarge) this.rowTooLarge();
       else this.#afterRows();
       if (this.#paused || (stop !== kernelStop.outputFull && stop !== kernelStop.rowsMax)) return stop;
@@ -157,7 +162,8 @@ export class Execution implements ResultSink {
   tellEnd(idle: boolean): boolean {
     if (this.#told || this.#end === null) return false;
     this.#told = true;
-    this.#post(this.#encoder?.take() ?? null, this.#end, idle);
+    const batch = this.#encoder?.take() ?? null;
+    this.#post(batch === null ? null : this.#packed(batch), this.#end, idle);
     this.#dropRows();
     return true;
   }
@@ -167,9 +173,13 @@ export class Execution implements ResultSink {
     this.#dropRows();
   }
 
+  get #batchRowsMax(): number {
+    return Math.min(this.#creditRows, this.#gzip?.rowsMax ?? this.#creditRows);
+  }
+
   #afterRows(): void {
     const rows = this.#encoder?.rows ?? 0;
-    if (rows >= this.#creditRows) this.#flush();
+    if (rows >= this.#batchRowsMax) this.#flush();
     else if (rows > 0) this.#flushSoon();
   }
 
@@ -184,7 +194,8 @@ export class Execution implements ResultSink {
   }
 
   /** Tells a batch, and stops reading if that was the last of the credit. */
-  #tell(batch: Batch): void {
+  #tell(encoded: Batch): void {
+    const batch = this.#packed(encoded);
     // To be asked before the memory is given away, since it is then no longer ours to measure.
     this.#creditBytes -= batch.buffer.byteLength;
     this.#creditRows -= batch.rows;
@@ -192,6 +203,19 @@ export class Execution implements ResultSink {
     if (this.#creditBytes > 0 && this.#creditRows > 0) return;
     this.#paused = true;
     this.#host.pause();
+  }
+
+  /** The batch as it is sent. */
+  #packed(batch: Batch): Batch {
+    if (this.#gzip === null || batch.length < deflateBytesMin) return batch;
+    const text = new Uint8Array(batch.buffer, 0, batch.length);
+    const { length, rows } = batch;
+    const { level } = this.#gzip;
+    // Room for all of it in one piece, lest it be put together from many.
+    const deflated = deflateRawSync(text, { level, finishFlush: constants.Z_SYNC_FLUSH, chunkSize: length + 1024 });
+    const bytes = Buffer.allocUnsafeSlow(deflated.length);
+    bytes.set(deflated);
+    return { buffer: bytes.buffer as ArrayBuffer, length, rows, deflatedCrc: crc32(text) };
   }
 
   #post(batch: Batch | null, end: StatementEnd | null, idle: boolean): void {
@@ -208,7 +232,7 @@ export class Execution implements ResultSink {
         ...(end === null ? {} : { end }),
         ...(idle ? { idle: true } : {}),
       },
-      batch !== null && batch.length >= transferBytesMin ? batch.buffer : undefined,
+      batch !== null && batch.buffer.byteLength >= transferBytesMin ? batch.buffer : undefined,
     );
   }
 

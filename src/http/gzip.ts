@@ -1,0 +1,80 @@
+import { crc32 } from 'node:zlib';
+import type { Deflated } from '../wire/statement.ts';
+
+/** Bytes that go into a gzip member: as they are, or compressed already. */
+export type GzipPart = Uint8Array | Deflated;
+
+/** RFC 1952, section 2.3: deflate, no flags, no time, no name, any operating system. */
+const header = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff);
+/** The most that a block of bytes as they are holds (RFC 1951, section 3.2.4). */
+const storedBytesMax = 0xffff;
+
+/**
+ * One gzip member made of the parts in turn, as pieces to be written one after the other. Nothing is compressed here, so that
+ * the cost is that of the parts that are not; their checksums are put together by arithmetic.
+ */
+export function gzipPieces(parts: readonly GzipPart[]): Uint8Array[] {
+  const pieces: Uint8Array[] = [header];
+  let crc = 0;
+  let length = 0;
+  for (const part of parts) {
+    if (part instanceof Uint8Array) {
+      storeBlocks(pieces, part);
+      crc = crc32(part, crc);
+    } else {
+      pieces.push(part.bytes);
+      crc = combinedCrc(crc, part.crc, part.length);
+    }
+    length += part.length;
+  }
+  const trailer = Buffer.alloc(13);
+  // A last block, of no bytes.
+  trailer.set([1, 0, 0, 0xff, 0xff]);
+  trailer.writeUInt32LE(crc, 5);
+  trailer.writeUInt32LE(length % 2 ** 32, 9);
+  pieces.push(trailer);
+  return pieces;
+}
+
+function storeBlocks(pieces: Uint8Array[], bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length; at += storedBytesMax) {
+    const block = bytes.subarray(at, at + storedBytesMax);
+    const { length } = block;
+    pieces.push(Uint8Array.of(0, length & 0xff, length >> 8, ~length & 0xff, (~length >> 8) & 0xff), block);
+  }
+}
+
+/** The polynomial of CRC-32, its terms from x^0 in the highest bit (RFC 1952, section 8). */
+const polynomial = 0xedb88320;
+/** x^(8 · 2^n) modulo the polynomial, for each n: what moves a checksum on by 2^n bytes. */
+const shifts: number[] = [];
+
+/**
+ * The CRC-32 of two runs of bytes, one behind the other, from those of each: the first, moved on by as many bytes as the
+ * second has, plus the second. (Polynomials over GF(2): a checksum is the remainder of the bytes, and "plus" is XOR.)
+ */
+function combinedCrc(first: number, second: number, secondLength: number): number {
+  let moved = first;
+  for (let n = 0, rest = secondLength; rest > 0; n++, rest = Math.floor(rest / 2)) {
+    if (rest % 2 === 1) moved = product(moved, shift(n));
+  }
+  return (moved ^ second) >>> 0;
+}
+
+function shift(n: number): number {
+  // The first is x^8; each other is the square of the one before.
+  shifts[n] ??= n === 0 ? 0x00800000 : product(shift(n - 1), shift(n - 1));
+  return shifts[n];
+}
+
+/** The product of two polynomials modulo the one of CRC-32. */
+function product(a: number, b: number): number {
+  let result = 0;
+  let power = b;
+  // From the term x^0 of `a`, its highest bit, on; `power` is `b` times that term.
+  for (let bit = 31; bit >= 0; bit--) {
+    if ((a >>> bit) & 1) result ^= power;
+    power = power & 1 ? (power >>> 1) ^ polynomial : power >>> 1;
+  }
+  return result >>> 0;
+}
