@@ -1,7 +1,13 @@
 import { EventEmitter } from 'node:events';
 import type { Channel } from '../wire/link.ts';
-import type { FromWorker, Login, Refusal, ToWorker } from '../wire/messages.ts';
-import { failures, type StatementHandle, type StatementObserver, type StatementRequest } from '../wire/statement.ts';
+import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
+import {
+  type Column,
+  failures,
+  type StatementHandle,
+  type StatementObserver,
+  type StatementRequest,
+} from '../wire/statement.ts';
 
 /** No connection was opened; `refusal` says why and who has to act. */
 export class RefusedError extends Error {
@@ -30,6 +36,8 @@ interface LeaseEvents {
 export class Lease extends EventEmitter<LeaseEvents> {
   readonly #channel: LeaseChannel;
   #state: 'opening' | 'idle' | 'running' | 'closed' = 'opening';
+  /** What the numbers of columns stand for. */
+  readonly #columns: (readonly Column[])[] = [];
   #statement = 0;
   #observer: StatementObserver | null = null;
   #opened: { resolve: () => void; reject: (error: Error) => void } | null = null;
@@ -137,15 +145,21 @@ export class Lease extends EventEmitter<LeaseEvents> {
   }
 
   #tell(news: FromWorker & { type: 'news' }): void {
+    const columns = news.columns === undefined ? null : this.#columnsOf(news.columns);
     const observer = this.#observer;
     if (observer === null || news.statement !== this.#statement) return;
-    if (news.columns !== undefined) observer.columns(news.columns);
+    if (columns !== null) observer.columns(columns);
     if (news.batch !== undefined) observer.rows(news.batch);
     // The rows may have made the observer cancel, and then it hears nothing more.
     if (news.end === undefined || this.#observer === null) return;
     this.#observer = null;
     if (news.end.ok) observer.ended(news.end.outcome);
     else observer.failed(news.end.failure);
+  }
+
+  #columnsOf({ number, columns }: ToldColumns): readonly Column[] {
+    if (columns !== undefined) this.#columns[number] = columns;
+    return this.#columns[number] ?? [];
   }
 
   #becomeIdle(): void {

@@ -57,7 +57,7 @@ export type FromWorker =
       /** News of a statement; a small result is told whole in one message. */
       readonly type: 'news';
       readonly statement: number;
-      readonly columns?: readonly Column[];
+      readonly columns?: ToldColumns;
       readonly batch?: Batch;
       readonly end?: StatementEnd;
       /** With the end: what `idle` says. */
@@ -68,6 +68,15 @@ export type FromWorker =
   | { readonly type: 'idle' }
   /** The connection is gone, and nothing follows. */
   | { readonly type: 'lost'; readonly reason: string };
+
+/**
+ * The columns of a result. They are given the first time; from then on their number stands for them in whatever is told of
+ * the same database connection, until other columns are given under it.
+ */
+export interface ToldColumns {
+  readonly number: number;
+  readonly columns?: readonly Column[];
+}
 
 export type StatementEnd =
   | { readonly ok: true; readonly outcome: Outcome }

@@ -14,6 +14,7 @@ import {
 
 /** Takes what a statement gives back. Bytes are only valid during a call. `ended` or `failed` comes last, once. */
 export interface ResultSink {
+  /** @param definitions the same array for the same columns, as far as they are remembered */
   columns(definitions: readonly ColumnDefinition[]): void;
   /** Takes row packets in the kernel's memory (see `PacketReader`); left out by those who want them all in `row`. */
   rows?(from: number, to: number): KernelStop;
@@ -23,6 +24,24 @@ export interface ResultSink {
   rowTooLarge(): void;
   ended(ending: Ending): void;
   failed(error: DriverError): void;
+}
+
+/** Definitions read before, by the bytes of their packets: few statements are run only once. Each thread has its own. */
+const knownDefinitions = new Map<string, readonly ColumnDefinition[]>();
+const knownDefinitionsMax = 256;
+/** Of the packets together; what is longer is read anew each time. */
+const knownBytesMax = 8 * 1024;
+
+function definitionsOf(packets: readonly string[], extendedMetadata: boolean): readonly ColumnDefinition[] {
+  // Each packet tells its own length, so that no two lists come out the same.
+  const key = packets.join('');
+  const known = knownDefinitions.get(key);
+  if (known !== undefined) return known;
+  const definitions = packets.map((packet) => readColumnDefinition(Buffer.from(packet, 'latin1'), 0, extendedMetadata));
+  if (key.length > knownBytesMax) return definitions;
+  if (knownDefinitions.size >= knownDefinitionsMax) knownDefinitions.clear();
+  knownDefinitions.set(key, definitions);
+  return definitions;
 }
 
 /** An answer that is awaited: its packets in order, or the reason why no more will come. */
@@ -51,7 +70,8 @@ export class StatementAnswer implements Answer {
   readonly #takeRows: Answer['takeRows'];
   #expected: 'header' | 'column' | 'columns end' | 'row' = 'header';
   #columnCount = 0;
-  #columns: ColumnDefinition[] = [];
+  /** The packets of the definitions so far, each byte a character. */
+  #columns: string[] = [];
   #sessionChanged = false;
 
   /** @param extendedMetadata whether the connection has agreed on MARIADB_CLIENT_EXTENDED_METADATA */
@@ -75,12 +95,12 @@ export class StatementAnswer implements Answer {
       case 'header':
         return this.#header(bytes, start, end);
       case 'column':
-        this.#columns.push(readColumnDefinition(bytes, start, this.#extendedMetadata));
+        this.#columns.push(bytes.toString('latin1', start, end));
         if (this.#columns.length === this.#columnCount) this.#expected = 'columns end';
         return false;
       case 'columns end':
         this.#expected = 'row';
-        this.#sink.columns(this.#columns);
+        this.#sink.columns(definitionsOf(this.#columns, this.#extendedMetadata));
         return false;
       case 'row':
         if (isEof(bytes, start, end)) return this.#end(readEof(bytes, start));

@@ -1,5 +1,5 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
-import type { FromWorker, StatementEnd, ToWorker } from '../wire/messages.ts';
+import type { FromWorker, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
 import { type Batch, type Column, type Failure, failures, type GzipRequest } from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
@@ -16,6 +16,26 @@ const deflateBytesMin = 1024;
 /** Below this size a batch is copied to the main thread; handing memory over costs more than copying so little. */
 const transferBytesMin = 16 * 1024;
 
+interface Description {
+  readonly columns: readonly Column[];
+  readonly kinds: Uint8Array;
+}
+
+/** Definitions are the same array if they are known, and then their description is. */
+const descriptions = new WeakMap<readonly ColumnDefinition[], Description>();
+
+function describe(definitions: readonly ColumnDefinition[]): Description {
+  const known = descriptions.get(definitions);
+  if (known !== undefined) return known;
+  const described = definitions.map(describeColumn);
+  const description = {
+    columns: described.map(({ column }) => column),
+    kinds: Uint8Array.from(described, ({ kind }) => kind),
+  };
+  descriptions.set(definitions, description);
+  return description;
+}
+
 type News = FromWorker & { type: 'news' };
 
 /** What an execution needs of the lease that it runs in. */
@@ -23,6 +43,8 @@ export interface ExecutionHost {
   readonly rowBytesMax: number;
   /** @param transfer memory that is handed over instead of copied */
   post(message: News, transfer?: ArrayBuffer): void;
+  /** How the main thread is told of columns. */
+  toldAs(columns: readonly Column[]): ToldColumns;
   pause(): void;
   resume(): void;
   /** A row is too large: the statement is to be ended in the database. */
@@ -87,10 +109,9 @@ export class Execution implements ResultSink {
       this.#dropRows();
       return;
     }
-    const described = definitions.map(describeColumn);
-    this.#columns = described.map(({ column }) => column);
+    const { columns, kinds } = describe(definitions);
+    this.#columns = columns;
     if (this.#told) return;
-    const kinds = described.map(({ kind }) => kind);
     this.#encoder = new RowEncoder(kinds, this.#host.rowBytesMax, (batch) => this.#tell(batch));
     this.#flushSoon();
   }
@@ -227,7 +248,7 @@ export class Execution implements ResultSink {
       {
         type: 'news',
         statement: this.number,
-        ...(columns === null ? {} : { columns }),
+        ...(columns === null ? {} : { columns: this.#host.toldAs(columns) }),
         ...(batch === null ? {} : { batch }),
         ...(end === null ? {} : { end }),
         ...(idle ? { idle: true } : {}),

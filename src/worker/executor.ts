@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Channel } from '../wire/link.ts';
-import type { FromWorker, Login, Refusal, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
-import { failures } from '../wire/statement.ts';
+import type { FromWorker, Login, Refusal, ThreadTask, ToldColumns, ToWorker, WorkerLimits } from '../wire/messages.ts';
+import { type Column, failures } from '../wire/statement.ts';
 import { CleanState } from './clean-state.ts';
 import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
 import { Control } from './control.ts';
@@ -11,6 +11,9 @@ import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost } f
 /** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
 const killRetryMs = 50;
 const killRetryMsMax = 1_000;
+
+/** Sets of columns that have a number at once. */
+const toldColumnsMax = 32;
 
 /** The kills of a statement that is to be stopped; `enough` ends their repetition. */
 interface Kill {
@@ -40,6 +43,7 @@ export class Executor {
   #deadline: NodeJS.Timeout | null = null;
   /** Statements since the connection was as new; the database's counters tell of the first one alone. */
   #statementsSinceReset = 0;
+  readonly #toldColumns = new Map<readonly Column[], number>();
   #closed = false;
 
   /** @param controls those of the thread, by login */
@@ -136,6 +140,7 @@ export class Executor {
     const execution: Execution = new Execution(message, {
       rowBytesMax: this.#limits.rowBytesMax,
       post: (news, transfer) => this.#post(news, transfer),
+      toldAs: (columns) => this.#toldAs(columns),
       pause: () => connection.pause(),
       resume: () => connection.resume(),
       stop: () => this.#stop(execution),
@@ -271,6 +276,16 @@ export class Executor {
 
   #post(message: FromWorker, transfer?: ArrayBuffer): void {
     this.#channel.post(message, transfer);
+  }
+
+  #toldAs(columns: readonly Column[]): ToldColumns {
+    const told = this.#toldColumns.get(columns);
+    if (told !== undefined) return { number: told };
+    // The numbers begin anew, and with them what they stand for.
+    if (this.#toldColumns.size >= toldColumnsMax) this.#toldColumns.clear();
+    const number = this.#toldColumns.size;
+    this.#toldColumns.set(columns, number);
+    return { number, columns };
   }
 
   #refuse(refusal: Refusal): void {

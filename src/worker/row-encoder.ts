@@ -1,5 +1,5 @@
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
-import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, isJsonText, writeCell, writeText } from './cells.ts';
+import { cellGrowthMax, cellKind, cellOverheadMax, isJsonText, writeCell, writeText } from './cells.ts';
 import { type KernelStop, kernel } from './kernel.ts';
 
 /** A batch of so many bytes, its row ends included, is given out: messages are to be few, and rows early. */
@@ -45,9 +45,12 @@ export class RowEncoder {
   #length = 0;
   #rows = 0;
 
-  /** @param emit is given each batch that is full, its memory for keeps */
-  constructor(kinds: readonly CellKind[], rowBytesMax: number, emit: (batch: Batch) => void) {
-    this.#kinds = Uint8Array.from(kinds);
+  /**
+   * @param kinds a `CellKind` per column
+   * @param emit is given each batch that is full, its memory for keeps
+   */
+  constructor(kinds: Uint8Array, rowBytesMax: number, emit: (batch: Batch) => void) {
+    this.#kinds = kinds;
     this.#rowBytesMax = rowBytesMax;
     this.#emit = emit;
     this.#first = spareSpaces.pop() ?? {
