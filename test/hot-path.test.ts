@@ -1,0 +1,149 @@
+/*
+ * What the way of a row costs, as counts of work and not of time: bytes copied, messages between the threads, memory taken, by
+ * page. All parts run in one thread here, so that their calls can be counted. A count that grows is a slower server, on
+ * every machine.
+ */
+
+import { MessageChannel, MessagePort } from 'node:worker_threads';
+import t from 'tap';
+import { pageBody } from '#src/protocol/v1/response.js';
+import { Query } from '#src/query/query.js';
+import { Storage } from '#src/query/storage.js';
+import { Lease } from '#src/session/lease.js';
+import { Link } from '#src/wire/link.js';
+import type { FromWorker, ToWorker } from '#src/wire/messages.js';
+import serve from '#src/worker/entry.js';
+import { sharedServers } from './support/servers.ts';
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+interface Work {
+  messages: number;
+  allocations: number;
+  allocatedBytes: number;
+  copiedBytes: number;
+}
+
+/** Counts what is done through the functions by which memory is taken, filled and sent. */
+function countWork(): { work: Work; stop: () => void } {
+  const work: Work = { messages: 0, allocations: 0, allocatedBytes: 0, copiedBytes: 0 };
+  const undo: (() => void)[] = [];
+  const watch = <O extends object, K extends keyof O>(
+    owner: O,
+    name: K,
+    look: (args: never[], result: never) => void,
+  ) => {
+    const original = owner[name] as (...args: never[]) => never;
+    const counted = function (this: unknown, ...args: never[]): never {
+      const result = original.apply(this, args);
+      look(args, result);
+      return result;
+    };
+    Object.defineProperty(owner, name, { value: counted, writable: true, configurable: true });
+    undo.push(() => Object.defineProperty(owner, name, { value: original, writable: true, configurable: true }));
+  };
+  const take = (_: never[], { length }: { length: number }): void => {
+    work.allocations++;
+    work.allocatedBytes += length;
+  };
+  const takeAndFill = (args: never[], result: { length: number }): void => {
+    take(args, result);
+    work.copiedBytes += result.length;
+  };
+  watch(MessagePort.prototype, 'postMessage', () => work.messages++);
+  watch(Buffer, 'allocUnsafeSlow', take);
+  watch(Buffer, 'allocUnsafe', take);
+  watch(Buffer, 'alloc', take);
+  watch(Buffer, 'from', takeAndFill);
+  watch(Buffer, 'concat', takeAndFill);
+  watch(Object.getPrototypeOf(Uint8Array.prototype) as Uint8Array, 'set', ([source]) => {
+    work.copiedBytes += (source as unknown as Uint8Array).length;
+  });
+  watch(Buffer.prototype, 'copy', (_, copied: number) => {
+    work.copiedBytes += copied;
+  });
+  const stop = (): void => {
+    for (const restore of undo) restore();
+  };
+  return { work, stop };
+}
+
+for (const server of await sharedServers()) {
+  t.test(`${server.kind}: the way of rows from the socket to the body`, async (t) => {
+    const { port1, port2 } = new MessageChannel();
+    const link = new Link<ToWorker, FromWorker>(port1);
+    const limits = { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 16 * MiB };
+    const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits });
+    const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' });
+    t.teardown(async () => {
+      link.close();
+      await served;
+    });
+
+    /** Reads a result as a client does that takes page after page. */
+    async function read(sql: string): Promise<{ pages: number; bytes: number; rows: number; work: Work }> {
+      const idle = new Promise<void>((resolve) => lease.once('idle', resolve));
+      const identity = { id: 'query', sessionId: 'session', owner: 'root' };
+      const query = new Query(
+        identity,
+        {
+          waitMs: 10_000,
+          pageRows: 10_000,
+          pageBytes: 16 * MiB,
+          bufferRows: 5_000_000,
+          bufferBytes: 32 * MiB,
+          statementTimeoutMs: 60_000,
+        },
+        new Storage(1024 * MiB),
+      );
+      const { work, stop } = countWork();
+      let [pages, bytes, rows] = [0, 0, 0];
+      try {
+        query.start(sql, (request, observer) => lease.run(request, true, observer));
+        for (let next: number | null = 0; next !== null; ) {
+          const page = await query.page(next);
+          if (page === null) throw new Error(`there is no page ${next}`);
+          for (const part of pageBody(identity, page)) bytes += part.length;
+          rows += page.rows.count;
+          if (page.state.name === 'Failed') throw new Error(page.state.failure.message);
+          pages++;
+          next = page.next;
+        }
+      } finally {
+        stop();
+      }
+      await idle;
+      return { pages, bytes, rows, work };
+    }
+
+    const numbers = `WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+      SELECT a.i * 1000 + b.i AS id, LPAD(a.i * b.i, 40, 'name ') AS name, a.i / 7 AS amount FROM n a, n b`;
+
+    await t.test('a large result', async (t) => {
+      await read(numbers);
+      const { pages, bytes, rows, work } = await read(numbers);
+      t.equal(rows, 250_000);
+      t.comment(`${pages} pages of ${bytes} bytes: ${JSON.stringify(work)}`);
+      // Once from the encoder to the batch, and what chunks leave over and the ends of rows on top.
+      t.ok(work.copiedBytes <= 1.15 * bytes, `${work.copiedBytes} bytes copied for ${bytes}`);
+      // A batch's memory is what a batch holds, or the buffer that it was gathered in.
+      t.ok(work.allocatedBytes <= 1.3 * bytes, `${work.allocatedBytes} bytes taken for ${bytes}`);
+      // What the encoder makes of one chunk is a batch if it is of 64 KiB or more, and else gathered to one of 224 KiB.
+      const batches = bytes / (64 * KiB);
+      t.ok(work.messages <= batches + 2 * pages, `${work.messages} messages`);
+      t.ok(work.allocations <= 4 * batches + 4 * pages, `${work.allocations} pieces of memory`);
+    });
+
+    await t.test('a small one', async (t) => {
+      await read('SELECT 1');
+      const { work, pages } = await read('SELECT 1');
+      t.equal(pages, 1);
+      t.comment(JSON.stringify(work));
+      // There, back with all of the result, and that the connection is clean, if the database is slow to say so.
+      t.ok(work.messages <= 3, `${work.messages} messages`);
+      t.ok(work.allocations <= 6, `${work.allocations} pieces of memory`);
+      t.ok(work.copiedBytes <= 2 * KiB, `${work.copiedBytes} bytes copied`);
+    });
+  });
+}
