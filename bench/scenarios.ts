@@ -1,14 +1,10 @@
-/** What is measured, as data. `main.ts` runs it; `contenders.ts` knows who takes part. */
+import type { SluiceOptions } from './contenders/sluice.ts';
+import type { ContenderName } from './contenders/start.ts';
+import type { FigureName } from './figures.ts';
+import type { TableName } from './tables.ts';
+import type { Target } from './targets.ts';
 
-export type ContenderName = 'sluice' | 'native client' | 'floor' | 'fastify whole' | 'fastify pages';
-
-/** What a ratio is between, and the most or the least that it may be. */
-export interface Target {
-  readonly figure: 'wallMs' | 'cpuMs' | 'p50Ms' | 'p99Ms' | 'perSecond';
-  readonly against: ContenderName;
-  readonly atMost?: number;
-  readonly atLeast?: number;
-}
+/** What is measured, as data. */
 
 interface ScenarioBase {
   readonly name: string;
@@ -16,14 +12,33 @@ interface ScenarioBase {
   /** Each round runs every contender once, in this order, so that all see the same weather. */
   readonly contenders: readonly ContenderName[];
   readonly rounds: number;
+  /** The table that is read, if any is. */
+  readonly table?: TableName;
+  /** The figure by which the round in the middle is found. */
+  readonly rankedBy: FigureName;
+  readonly sluiceOptions?: SluiceOptions;
+  /** Whether each round starts its contenders anew, because what is measured is how they grow. */
+  readonly startAnew?: boolean;
   readonly targets: readonly Target[];
 }
 
-/** One client reads a whole result and throws it away. */
+/** Whole tables, read and thrown away. */
 export interface DownloadScenario extends ScenarioBase {
   readonly kind: 'download';
   readonly table: TableName;
-  readonly rows: number;
+  /** The client asks for gzip, and each contender that compresses does so at this level. */
+  readonly gzipLevel?: number;
+  /** Each contender takes part with each of them, by default once with a single table and client. */
+  readonly variants?: readonly Variant[];
+}
+
+export interface Variant {
+  /** What the lines of the table add to the contender's name. */
+  readonly label: string;
+  /** How many times over the table is read, as one result. */
+  readonly times: number;
+  /** How many clients do so at once. */
+  readonly clients: number;
 }
 
 /** Many small statements, from a number of connections at once. */
@@ -32,9 +47,33 @@ export interface RequestsScenario extends ScenarioBase {
   readonly sql: string;
   readonly connections: number;
   readonly seconds: number;
+  readonly keptSessions: boolean;
 }
 
-export type Scenario = DownloadScenario | RequestsScenario;
+/** A page that has been answered, asked for over and over. */
+export interface PageAgainScenario extends ScenarioBase {
+  readonly kind: 'page again';
+  readonly table: TableName;
+  readonly rowsPerPage: number;
+  readonly seconds: number;
+}
+
+/** A page that is full long before its statement ends, so many times. */
+export interface FirstPageScenario extends ScenarioBase {
+  readonly kind: 'first page';
+  readonly times: number;
+}
+
+/** Many requests that wait at once. */
+export interface PollsScenario extends ScenarioBase {
+  readonly kind: 'polls';
+  readonly polls: number;
+  readonly sessions: number;
+  /** How long `SELECT 1` is repeated, alone and among the polls. */
+  readonly seconds: number;
+}
+
+export type Scenario = DownloadScenario | RequestsScenario | PageAgainScenario | FirstPageScenario | PollsScenario;
 
 export const scenarios: readonly Scenario[] = [
   {
@@ -42,13 +81,79 @@ export const scenarios: readonly Scenario[] = [
     name: 'download',
     title: '1,000,000 rows × 8 mixed columns',
     table: 'mixed',
-    rows: 1_000_000,
     contenders: ['sluice', 'native client', 'floor', 'fastify whole', 'fastify pages'],
-    rounds: 3,
+    rounds: 5,
+    rankedBy: 'wallMs',
     targets: [
-      { figure: 'wallMs', against: 'native client', atMost: 1.0 },
-      { figure: 'wallMs', against: 'fastify whole', atMost: 0.25 },
-      { figure: 'cpuMs', against: 'native client', atMost: 0.9 },
+      { type: 'ratio', figure: 'wallMs', against: 'native client', atMost: 1.0 },
+      { type: 'ratio', figure: 'wallMs', against: 'fastify whole', atMost: 0.25 },
+      { type: 'ratio', figure: 'cpuMs', against: 'native client', atMost: 0.9 },
+      { type: 'absolute', figure: 'peakBytes', atMost: 200_000_000 },
+    ],
+  },
+  {
+    kind: 'download',
+    name: 'download-narrow',
+    title: '5,000,000 rows × 2 integers',
+    table: 'narrow',
+    contenders: ['sluice', 'native client'],
+    rounds: 5,
+    rankedBy: 'wallMs',
+    targets: [{ type: 'ratio', figure: 'wallMs', against: 'native client', atMost: 1.1 }],
+  },
+  {
+    kind: 'download',
+    name: 'download-text',
+    title: '100,000 rows with a text of 4 KiB',
+    table: 'texts',
+    contenders: ['sluice', 'native client'],
+    rounds: 5,
+    rankedBy: 'wallMs',
+    targets: [{ type: 'ratio', figure: 'wallMs', against: 'native client', atMost: 1.1 }],
+  },
+  {
+    kind: 'download',
+    name: 'download-blob',
+    title: '500 rows with a blob of 1 MiB',
+    table: 'blobs',
+    contenders: ['sluice', 'native client'],
+    rounds: 5,
+    rankedBy: 'wallMs',
+    targets: [{ type: 'ratio', figure: 'wallMs', against: 'native client', atMost: 1.1 }],
+  },
+  {
+    kind: 'download',
+    name: 'download-gzip',
+    title: '1,000,000 rows × 8 mixed columns, gzip level 1',
+    table: 'mixed',
+    gzipLevel: 1,
+    contenders: ['sluice', 'fastify whole'],
+    rounds: 3,
+    rankedBy: 'wallMs',
+    targets: [
+      { type: 'ratio', figure: 'wallMs', against: 'fastify whole', atMost: 0.6 },
+      // Far less than compressing takes: the workers do that.
+      { type: 'absolute', figure: 'mainCpuMs', atMost: 500 },
+    ],
+  },
+  {
+    kind: 'download',
+    name: 'two-downloads',
+    title: '1,000,000 rows × 8 mixed columns, by one client and by two at once, with two worker threads',
+    table: 'mixed',
+    contenders: ['sluice', 'native client'],
+    variants: [
+      { label: 'one', times: 1, clients: 1 },
+      { label: 'two', times: 1, clients: 2 },
+    ],
+    rounds: 5,
+    rankedBy: 'wallMs',
+    sluiceOptions: { worker_threads: 2 },
+    targets: [
+      { type: 'ratio', figure: 'perSecond', of: 'sluice, two', against: 'sluice, one', atLeast: 1.6 },
+      // The database needs cores as well: this is what they allow the least of its clients.
+      { type: 'ratio', figure: 'perSecond', of: 'native client, two', against: 'native client, one' },
+      { type: 'ratio', figure: 'databaseCpuMs', of: 'sluice, two', against: 'sluice, one' },
     ],
   },
   {
@@ -57,10 +162,12 @@ export const scenarios: readonly Scenario[] = [
     title: 'SELECT 1, one connection',
     sql: 'SELECT 1',
     connections: 1,
+    keptSessions: false,
     seconds: 3,
     contenders: ['sluice', 'floor', 'fastify whole'],
-    rounds: 3,
-    targets: [],
+    rounds: 5,
+    rankedBy: 'p50Ms',
+    targets: [{ type: 'difference', figure: 'p50Ms', against: 'floor', atMost: 0.3 }],
   },
   {
     kind: 'requests',
@@ -68,26 +175,108 @@ export const scenarios: readonly Scenario[] = [
     title: 'SELECT 1, 64 connections, each statement in a clean session',
     sql: 'SELECT 1',
     connections: 64,
+    keptSessions: false,
     seconds: 3,
     contenders: ['sluice', 'fastify whole'],
-    rounds: 3,
+    rounds: 5,
+    rankedBy: 'perSecond',
     targets: [
-      { figure: 'perSecond', against: 'fastify whole', atLeast: 1.0 },
-      { figure: 'p99Ms', against: 'fastify whole', atMost: 1.0 },
+      { type: 'ratio', figure: 'perSecond', against: 'fastify whole', atLeast: 1.0 },
+      { type: 'ratio', figure: 'p99Ms', against: 'fastify whole', atMost: 1.0 },
     ],
   },
-];
-
-export type TableName = keyof typeof tables;
-
-/** The tables, filled by the row's number alone, so that every run reads the same bytes. */
-export const tables = {
-  mixed: {
-    columns: `id INT UNSIGNED NOT NULL, account BIGINT NOT NULL, amount DECIMAL(12,2) NOT NULL, ratio DOUBLE,
-      name VARCHAR(40) NOT NULL, note VARCHAR(80), day DATE NOT NULL, at DATETIME(3) NOT NULL`,
-    values: `seq, seq * 7919 % 9007199254740993, seq * 37 % 1000000 / 100, IF(seq % 11 = 0, NULL, seq / 13),
-      CONCAT('name ', LEFT(SHA1(seq), 12)), IF(seq % 7 = 0, NULL, CONCAT('ground – ', MD5(seq))),
-      DATE_ADD('2000-01-01', INTERVAL seq % 9000 DAY), DATE_ADD('2020-01-01 00:00:00.123', INTERVAL seq SECOND)`,
-    rows: 1_000_000,
+  {
+    kind: 'requests',
+    name: 'select-1-64-sessions',
+    title: 'SELECT 1, 64 connections, each with a kept session',
+    sql: 'SELECT 1',
+    connections: 64,
+    keptSessions: true,
+    seconds: 3,
+    contenders: ['sluice', 'fastify whole'],
+    rounds: 5,
+    rankedBy: 'perSecond',
+    targets: [{ type: 'ratio', figure: 'perSecond', against: 'fastify whole', atLeast: 1.2 }],
   },
-} as const;
+  {
+    kind: 'requests',
+    name: 'rows-100-64',
+    title: '100 rows × 4 columns, 64 connections',
+    table: 'mixed',
+    sql: 'SELECT id, name, amount, day FROM mixed WHERE id BETWEEN 500001 AND 500100',
+    connections: 64,
+    keptSessions: false,
+    seconds: 3,
+    contenders: ['sluice', 'fastify whole'],
+    rounds: 5,
+    rankedBy: 'perSecond',
+    targets: [{ type: 'ratio', figure: 'perSecond', against: 'fastify whole', atLeast: 1.3 }],
+  },
+  {
+    kind: 'page again',
+    name: 'page-again',
+    title: 'a page of 10,000 rows × 8 mixed columns, asked for again',
+    table: 'mixed',
+    rowsPerPage: 10_000,
+    seconds: 2,
+    contenders: ['sluice'],
+    rounds: 5,
+    rankedBy: 'p50Ms',
+    targets: [
+      { type: 'absolute', figure: 'p50Ms', atMost: 2 },
+      { type: 'absolute', figure: 'mainCpuMsPerRequest', atMost: 0.5 },
+    ],
+  },
+  {
+    kind: 'polls',
+    name: 'polls-10000',
+    title: '10,000 polls that wait at once, and 100 statements that end at once',
+    polls: 10_000,
+    sessions: 100,
+    seconds: 4,
+    contenders: ['sluice'],
+    startAnew: true,
+    rounds: 3,
+    rankedBy: 'wakeP99Ms',
+    sluiceOptions: {
+      http_connections_max: 11_000,
+      queries_max: 20_000,
+      queries_per_user_max: 20_000,
+      sessions_max: 200,
+      session_queue_max: 100,
+      connections_max: 300,
+      wait_time_secs_max: 300,
+      http_idle_secs: 600,
+    },
+    targets: [
+      { type: 'absolute', figure: 'bytesPerPoll', atMost: 12_000 },
+      { type: 'absolute', figure: 'wakeP99Ms', atMost: 50 },
+      { type: 'absolute', figure: 'p99AmongPollsRatio', atMost: 2 },
+    ],
+  },
+  {
+    kind: 'download',
+    name: 'growth',
+    title: '1, 2, 4 and 8 million rows × 8 mixed columns',
+    table: 'mixed',
+    contenders: ['sluice'],
+    startAnew: true,
+    variants: [1, 2, 4, 8].map((times) => ({ label: `${times},000,000 rows`, times, clients: 1 })),
+    rounds: 3,
+    rankedBy: 'wallMs',
+    targets: [
+      { type: 'spread', figure: 'perSecond', atMost: 1.1 },
+      { type: 'spread', figure: 'peakBytes', atMost: 1.1 },
+    ],
+  },
+  {
+    kind: 'first page',
+    name: 'first-page',
+    title: 'a page of one row, full ten seconds before the statement ends',
+    times: 50,
+    contenders: ['sluice'],
+    rounds: 3,
+    rankedBy: 'p99Ms',
+    targets: [{ type: 'absolute', figure: 'p99Ms', atMost: 10 }],
+  },
+];

@@ -1,4 +1,5 @@
-// npm run bench: brings what is missing, compiles everything, and runs the benchmark. Arguments name scenarios.
+// npm run bench: brings what is missing, compiles everything, and runs the benchmark. Arguments name scenarios;
+// --readme puts the last whole run's targets into the README instead.
 
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

@@ -4,21 +4,11 @@ import { type DriverError, isConnectionLost } from './failures.ts';
 /** In seconds. The subquery without rows makes MariaDB's FOUND_ROWS() 0, which a reset leaves as it is. */
 const aDay = 'COALESCE((SELECT 1 FROM DUAL WHERE 0), 86400)';
 
-/** What the database is to tell of when a statement has changed it ("Session State Information"). */
-const tracked = 'autocommit,character_set_client,character_set_connection,character_set_results,time_zone';
-/** MariaDB's profiles are of interest only if profiling was on. */
-const trackedByMariadb = `${tracked},profiling`;
-
 /**
  * Text in utf8mb4, and a database that waits for a reader as long as we do (`net_write_timeout` would end a result
  * whose reader stalls for 60 s).
  */
-function variables(isMariadb: boolean): string {
-  return (
-    `SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = ${aDay},` +
-    ` session_track_system_variables = '${isMariadb ? trackedByMariadb : tracked}'`
-  );
-}
+const variables = `SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = ${aDay}`;
 
 /**
  * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login,
@@ -28,14 +18,14 @@ export class CleanState {
   readonly #way: WayBack;
   /** The same, with the schema selected anew; null if there is none. */
   readonly #wayToSchema: WayBack | null;
-  readonly #isMariadb: boolean;
+  /** What comes before either if the statement may have changed its session; null if nothing does. */
+  readonly #wayAfterChange: WayBack | null;
 
-  private constructor(isMariadb: boolean, database: string | null, role: string) {
+  private constructor(database: string | null, after: readonly CleaningCommand[], afterChange: WayBack | null) {
     const reset: CleaningCommand = { type: 'reset connection' };
-    const leavings = isMariadb ? mariadbLeavings(role) : mysqlLeavings;
-    this.#isMariadb = isMariadb;
-    this.#way = new WayBack([reset, ...leavings]);
-    this.#wayToSchema = database === null ? null : new WayBack([reset, { type: 'init db', database }, ...leavings]);
+    this.#way = new WayBack([reset, ...after]);
+    this.#wayToSchema = database === null ? null : new WayBack([reset, { type: 'init db', database }, ...after]);
+    this.#wayAfterChange = afterChange;
   }
 
   /**
@@ -44,11 +34,13 @@ export class CleanState {
    * @throws DriverError
    */
   static async of(connection: Connection, database: string | null): Promise<CleanState> {
-    const { isMariadb } = connection;
-    let role: string | null = null;
-    if (isMariadb) role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
-    await connection.query(variables(isMariadb));
-    return new CleanState(isMariadb, database, role === null ? 'NONE' : `\`${role.replaceAll('`', '``')}\``);
+    if (!connection.isMariadb) {
+      await connection.query(variables);
+      return new CleanState(database, mysqlLeavings, null);
+    }
+    const role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
+    await connection.query(mariadbVariables);
+    return new CleanState(database, [{ type: 'query', sql: mariadbVariables }], mariadbLeavings(role));
   }
 
   /**
@@ -62,13 +54,13 @@ export class CleanState {
     const wayBack = this.wayBack(sql);
     // There is no command that selects no schema, but a new login does.
     if (wayBack === null) await connection.changeUser();
-    if (this.#isMariadb) forgetProfiles.check(await connection.pipeline(forgetProfiles.pipeline));
-    const way = wayBack ?? this.#way;
-    way.check(await connection.pipeline(way.pipeline));
+    for (const way of [this.#wayAfterChange, wayBack ?? this.#way]) {
+      if (way !== null) way.check(await connection.pipeline(way.pipeline));
+    }
   }
 
   /**
-   * The commands that do the same, to be sent right behind the statement.
+   * The commands that mostly do the same, to be sent right behind the statement.
    * @returns null if no commands can
    */
   wayBack(sql: string): WayBack | null {
@@ -77,10 +69,10 @@ export class CleanState {
 
   /**
    * Whether those commands were enough.
-   * @param sessionChanged whether the statement may have changed a variable that is tracked
+   * @param sessionChanged whether the statement may have changed its session in a way that the database tells of
    */
   isRestoredByWayBack(sessionChanged: boolean): boolean {
-    return !(this.#isMariadb && sessionChanged);
+    return this.#wayAfterChange === null || !sessionChanged;
   }
 }
 
@@ -114,23 +106,23 @@ class WayBack {
 type CleaningCommand = PlainCommand & { readonly mayBeRefused?: true };
 
 /**
- * Profiles tell the text of earlier statements. They are cut to size at the end of a statement that began with profiling
- * on; and that makes statements so slow that it is done only if profiling may have been on before.
+ * With `session_track_state_change`, the end of a statement tells if a variable or the role was changed by it, be it in a
+ * stored function (MariaDB manual, "Session Tracker").
  */
-const forgetProfiles = new WayBack([
-  { type: 'query', sql: 'SET profiling = 1, profiling_history_size = 0' },
-  { type: 'query', sql: 'SET profiling = 0' },
-]);
+const mariadbVariables = `${variables}, session_track_state_change = ON`;
 
 /**
- * The active role. It may be changed inside a stored function, so that no text of a statement is safe.
- * @param role the one that a login makes active, quoted, or NONE
+ * The active role, and the profiles, which tell the text of earlier statements. They are cut to size at the end of a
+ * statement that began with profiling on. That makes a statement several times as slow, so it is not done without need.
+ * @param role the one that a login makes active
  */
-function mariadbLeavings(role: string): CleaningCommand[] {
-  return [
-    { type: 'query', sql: `SET ROLE ${role}` },
-    { type: 'query', sql: variables(true) },
-  ];
+function mariadbLeavings(role: string | null): WayBack {
+  const name = role === null ? 'NONE' : `\`${role.replaceAll('`', '``')}\``;
+  return new WayBack([
+    { type: 'query', sql: `SET ROLE ${name}` },
+    { type: 'query', sql: 'SET profiling = 1, profiling_history_size = 0' },
+    { type: 'query', sql: 'SET profiling = 0' },
+  ]);
 }
 
 /**
@@ -140,5 +132,5 @@ const mysqlLeavings: readonly CleaningCommand[] = [
   { type: 'query', sql: 'SELECT 1 LIMIT 0' },
   { type: 'query', sql: 'SET ROLE DEFAULT' },
   { type: 'query', sql: 'SET RESOURCE GROUP USR_default', mayBeRefused: true },
-  { type: 'query', sql: variables(false) },
+  { type: 'query', sql: variables },
 ];

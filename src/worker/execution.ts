@@ -98,7 +98,7 @@ export class Execution implements ResultSink {
     return this.#leftUtf8;
   }
 
-  /** Whether it may have changed a variable that is tracked: a failure does not tell. */
+  /** Whether it may have changed its session, as far as the database tells; a failure does not tell. */
   get sessionChanged(): boolean {
     return this.#sessionChanged;
   }

@@ -113,7 +113,7 @@ export interface Ending {
   readonly moreResults: boolean;
   /** The statement has left the connection talking in another character set than utf8mb4. */
   readonly leftUtf8: boolean;
-  /** The statement has changed a variable that is tracked, or the schema. */
+  /** The statement has changed its session, in a way that the database was told to track. */
   readonly sessionChanged: boolean;
 }
 

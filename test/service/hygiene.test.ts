@@ -99,6 +99,16 @@ const traces: readonly Trace[] = [
   { leave: ['SET pseudo_thread_id = 1'], look: 'SELECT @@pseudo_thread_id = 1, CONNECTION_ID() = 1' },
   { leave: ['SET profiling = 1', 'SELECT 1'], look: 'SELECT @@profiling' },
   { leave: ['SET profiling = 1', 'SELECT 1'], look: 'SHOW PROFILES' },
+  // Inside stored code, no text of the statement tells of it.
+  { leave: ['SELECT leave_role()'], look: 'SELECT CURRENT_ROLE()', only: 'mariadb' },
+  { leave: ['SELECT * FROM leave_role_by_view'], look: 'SELECT CURRENT_ROLE()', only: 'mariadb' },
+  { leave: ['SELECT leave_variable()'], look: 'SELECT @@sql_select_limit, @@group_concat_max_len' },
+  { leave: ['SELECT leave_profiling()', 'SELECT 1'], look: 'SHOW PROFILES', only: 'mariadb' },
+  {
+    leave: ['SELECT leave_profiling(), (SELECT 1 UNION SELECT 2)', 'SELECT 1'],
+    look: 'SHOW PROFILES',
+    only: 'mariadb',
+  },
   { leave: ['SET sql_safe_updates = 1'], look: 'DELETE FROM nothing' },
   { leave: ['SET SESSION group_concat_max_len = 4'], look: "SELECT GROUP_CONCAT('abcdef')" },
   { leave: ['KILL QUERY CONNECTION_ID()'], look: 'SELECT SLEEP(0.001)', unseen: true },
@@ -120,6 +130,11 @@ const traces: readonly Trace[] = [
   { leave: ['BACKUP STAGE START'], look: 'BACKUP STAGE END', only: 'mariadb', alone: true },
   { leave: ['BACKUP LOCK t'], look: "ALTER TABLE t COMMENT = 'again'", only: 'mariadb', alone: true },
 ];
+
+const leavingFunctions = `
+  CREATE FUNCTION leave_role() RETURNS INT SQL SECURITY INVOKER BEGIN SET ROLE hygiene_role; RETURN 1; END//
+  CREATE SQL SECURITY INVOKER VIEW leave_role_by_view AS SELECT leave_role() AS a//
+  CREATE FUNCTION leave_profiling() RETURNS INT BEGIN SET profiling = 1; RETURN 1; END//`;
 
 const login = { user: 'hygiene', password: 'pw' };
 
@@ -156,7 +171,11 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       DELIMITER //
       CREATE PROCEDURE leave_open(n INT) BEGIN
         START TRANSACTION; INSERT INTO log VALUES (-n); INSERT INTO unique_log VALUES (n);
-      END//`);
+      END//
+      CREATE FUNCTION leave_variable() RETURNS INT READS SQL DATA BEGIN
+        SET group_concat_max_len = 5; RETURN 1;
+      END//
+      ${kind === 'mariadb' ? leavingFunctions : ''}`);
     const sluice = await startSluice([
       ...['--mysql_url', `${server.url}hygiene`, '--connections_max', '4', '--worker_threads', '2'],
       ...['--auth_cache_secs', '3600', '--connection_idle_secs', '3600', '--drain_secs', '0'],

@@ -1,0 +1,103 @@
+import type { DatabaseServer } from '../test/support/servers.ts';
+import type { Contender } from './contenders/contender.ts';
+import { Sluice } from './contenders/sluice.ts';
+import { type ContenderName, startContender } from './contenders/start.ts';
+import type { Measurement } from './figures.ts';
+import { measureDownload } from './measure/download.ts';
+import { measureFirstPage } from './measure/first-page.ts';
+import { measurePageAgain } from './measure/page-again.ts';
+import { measurePolls } from './measure/polls.ts';
+import { withUsage } from './measure/usage.ts';
+import type { Scenario, Variant } from './scenarios.ts';
+import type { ServerProcess } from './server-process.ts';
+import { judge, type Verdict } from './targets.ts';
+
+/** All rounds of each line of the table. */
+type Measurements = Map<string, Measurement[]>;
+
+export interface Result {
+  readonly scenario: string;
+  readonly title: string;
+  /** By the contender's name, with its variant's label if there is one: the round in the middle. */
+  readonly table: Readonly<Record<string, Measurement>>;
+  readonly verdicts: readonly Verdict[];
+}
+
+/** Runs all contenders of a scenario in turn (A B A B …), in several rounds. */
+export async function compete(scenario: Scenario, database: DatabaseServer): Promise<Result> {
+  const measurements: Measurements = new Map();
+  if (scenario.startAnew) {
+    for (let round = 0; round < scenario.rounds; round++) await play(scenario, 1, database, measurements);
+  } else {
+    await play(scenario, scenario.rounds, database, measurements);
+  }
+  const table = new Map([...measurements].map(([label, all]) => [label, median(scenario, all)]));
+  const verdicts = scenario.targets.map((target) => judge(target, table));
+  return { scenario: scenario.name, title: scenario.title, table: Object.fromEntries(table), verdicts };
+}
+
+async function play(
+  scenario: Scenario,
+  rounds: number,
+  database: DatabaseServer,
+  measurements: Measurements,
+): Promise<void> {
+  const contenders = new Map<ContenderName, Contender>();
+  try {
+    for (const name of scenario.contenders) contenders.set(name, await startContender(name, database, scenario));
+    const variants = variantsOf(scenario);
+    // Once without counting, as a server runs for longer than it takes to be compiled. Polls have a way of their own.
+    const warmUps = scenario.kind === 'polls' ? 0 : 1;
+    for (let round = -warmUps; round < rounds; round++) {
+      for (const [name, contender] of contenders) {
+        for (const variant of round < 0 ? variants.slice(0, 1) : variants) {
+          const measurement = await measure(scenario, variant, contender, database);
+          if (round < 0) continue;
+          const label = variant.label === '' ? name : `${name}, ${variant.label}`;
+          measurements.set(label, [...(measurements.get(label) ?? []), measurement]);
+        }
+      }
+    }
+  } finally {
+    for (const contender of contenders.values()) await contender[Symbol.asyncDispose]();
+  }
+}
+
+/** One round of one contender. */
+export function measure(
+  scenario: Scenario,
+  variant: Variant,
+  contender: Contender,
+  database: DatabaseServer,
+): Promise<Measurement> {
+  return withUsage(contender.process, database, async () => {
+    switch (scenario.kind) {
+      case 'download':
+        return measureDownload(scenario, variant, contender);
+      case 'requests':
+        return contender.repeat(scenario);
+      case 'page again':
+        return measurePageAgain(scenario, sluiceOf(contender));
+      case 'first page':
+        return measureFirstPage(scenario, sluiceOf(contender));
+      case 'polls':
+        return measurePolls(scenario, sluiceOf(contender), database);
+    }
+  });
+}
+
+export function variantsOf(scenario: Scenario): readonly Variant[] {
+  const variants = scenario.kind === 'download' ? scenario.variants : undefined;
+  return variants ?? [{ label: '', times: 1, clients: 1 }];
+}
+
+function sluiceOf(contender: Contender): ServerProcess {
+  if (!(contender instanceof Sluice)) throw new Error('only Sluice takes part in this');
+  return contender.process;
+}
+
+/** The round in the middle: its figures belong together. */
+function median({ rankedBy }: Scenario, measurements: readonly Measurement[]): Measurement {
+  const rank = (measurement: Measurement): number => measurement[rankedBy] ?? Number.NaN;
+  return [...measurements].sort((a, b) => rank(a) - rank(b))[Math.floor(measurements.length / 2)] as Measurement;
+}

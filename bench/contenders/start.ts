@@ -1,0 +1,33 @@
+import type { DatabaseServer } from '../../test/support/servers.ts';
+import type { Contender } from './contender.ts';
+import { Fastify } from './fastify.ts';
+import { Floor } from './floor.ts';
+import { NativeClient } from './native-client.ts';
+import { Sluice, type SluiceOptions } from './sluice.ts';
+
+export type ContenderName = 'sluice' | 'native client' | 'floor' | 'fastify whole' | 'fastify pages';
+
+export interface ContenderOptions {
+  readonly sluiceOptions?: SluiceOptions;
+  /** At which answers are compressed for a client that asks for it. */
+  readonly gzipLevel?: number;
+}
+
+export async function startContender(
+  name: ContenderName,
+  database: DatabaseServer,
+  options: ContenderOptions = {},
+): Promise<Contender> {
+  switch (name) {
+    case 'sluice':
+      return Sluice.start(database, options.sluiceOptions);
+    case 'native client':
+      return new NativeClient(database);
+    case 'floor':
+      return new Floor(database);
+    case 'fastify whole':
+      return Fastify.start(database, { pages: false, ...options });
+    case 'fastify pages':
+      return Fastify.start(database, { pages: true, ...options });
+  }
+}

@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { EventLoopUtilization } from 'node:perf_hooks';
+import { createInterface } from 'node:readline';
+
+const preload = new URL('./preload.js', import.meta.url).href;
+
+/** An HTTP server in a process of its own, which says on its standard output where it listens. */
+export class ServerProcess implements AsyncDisposable {
+  readonly url: string;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, url: string) {
+    this.#child = child;
+    this.url = url;
+  }
+
+  /** @param nodeFlags options of node itself, such as `--cpu-prof` */
+  static async start(args: readonly string[], nodeFlags: readonly string[] = []): Promise<ServerProcess> {
+    const child = spawn(process.execPath, ['--import', preload, ...nodeFlags, ...args], {
+      env: environmentWithoutOptions(),
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    });
+    return new ServerProcess(child, await addressOf(child));
+  }
+
+  get pid(): number {
+    return this.#child.pid as number;
+  }
+
+  /** How long the event loop of the main thread has been busy and idle so far. */
+  async utilization(): Promise<EventLoopUtilization> {
+    const answer = once(this.#child, 'message');
+    this.#child.send('utilization');
+    const [utilization] = (await answer) as [EventLoopUtilization];
+    return utilization;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const exit = once(this.#child, 'exit');
+    this.#child.kill();
+    await exit;
+  }
+}
+
+/** The environment without what a developer may have set for a Sluice of theirs. */
+function environmentWithoutOptions(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_')));
+}
+
+async function addressOf(child: ChildProcess): Promise<string> {
+  if (child.stdout === null) throw new Error('the output of the process is not piped');
+  for await (const line of createInterface({ input: child.stdout })) {
+    const address = /http:\/\/\S+/.exec(line)?.[0];
+    if (address === undefined) continue;
+    child.stdout.resume();
+    return address;
+  }
+  throw new Error(`${child.spawnargs.join(' ')} ended before it listened`);
+}
