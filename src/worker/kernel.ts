@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { columnsMax, headroomBytes, outputBytes, readBytes, rowsRoom } from './kernel/sizes.ts';
+import { cellPieceBytes, columnsMax, headroomBytes, outputBytes, readBytes, rowsRoom } from './kernel/sizes.ts';
 
-export { headroomBytes, readBytes };
+export { cellPieceBytes, headroomBytes, readBytes };
 
 /** Why the kernel stopped. */
 export const kernelStop = {
@@ -35,10 +35,13 @@ interface Exports {
   readonly input: { readonly value: number };
   readonly output: { readonly value: number };
   readonly rowEnds: { readonly value: number };
+  readonly cellPiece: { readonly value: number };
   readonly consumed: { readonly value: number };
   readonly written: { readonly value: number };
   readonly rows: { readonly value: number };
   encode(columns: number, from: number, to: number, before: number, rowsMax: number, rowBytesMax: number): number;
+  encodeText(length: number): number;
+  encodeHex(length: number): number;
 }
 
 const program = new WebAssembly.Module(readFileSync(new URL('kernel.wasm', import.meta.url)));
@@ -61,6 +64,7 @@ export class Kernel {
   rows = 0;
   readonly #exports: Exports;
   readonly #kinds: Uint8Array;
+  readonly #cellPiece: Uint8Array;
   #given: Uint8Array | null = null;
 
   constructor() {
@@ -68,6 +72,7 @@ export class Kernel {
     const memory = exports.memory.buffer;
     this.#exports = exports;
     this.#kinds = new Uint8Array(memory, exports.kinds.value, columnsMax);
+    this.#cellPiece = new Uint8Array(memory, exports.cellPiece.value, cellPieceBytes);
     this.input = Buffer.from(memory, exports.input.value, headroomBytes + readBytes);
     this.output = Buffer.from(memory, exports.output.value, outputBytes);
     this.rowEnds = new Uint32Array(memory, exports.rowEnds.value, rowsRoom);
@@ -112,6 +117,22 @@ export class Kernel {
     this.rows = exports.rows.value;
     if (stop === malformed) throw new RangeError('a cell reaches past the end of its row packet');
     return stop as KernelStop;
+  }
+
+  /**
+   * Encodes a piece of a text that is too large for `encode`.
+   * @param piece of at most `cellPieceBytes`, no character of it cut in two
+   * @returns what stands between the quotes; it lies in `output`
+   */
+  text(piece: Uint8Array): Uint8Array {
+    this.#cellPiece.set(piece);
+    return this.output.subarray(1, this.#exports.encodeText(piece.length) - 1);
+  }
+
+  /** The same for bytes that are written as hex. */
+  hex(piece: Uint8Array): Uint8Array {
+    this.#cellPiece.set(piece);
+    return this.output.subarray(1, this.#exports.encodeHex(piece.length) - 1);
   }
 }
 

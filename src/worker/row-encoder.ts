@@ -1,6 +1,6 @@
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
-import { cellGrowthMax, cellKind, cellOverheadMax, isJsonText, writeCell, writeText } from './cells.ts';
-import { type KernelStop, kernel } from './kernel.ts';
+import { cellGrowthMax, cellKind, cellOverheadMax, isJsonText, writeCell } from './cells.ts';
+import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
 
 /** A batch of so many bytes, its row ends included, is given out: messages are to be few, and rows early. */
 export const batchBytes = 224 * 1024;
@@ -11,7 +11,8 @@ const ownBatchBytes = 64 * 1024;
 /** The first buffer of a statement: most results are smaller than one batch. */
 const firstBufferBytes = 8 * 1024;
 const firstRows = 256;
-const pieceBytes = 64 * 1024;
+/** Cells up to this size are not worth the way to the kernel and back. */
+const smallCellBytes = 256;
 /** So that a buffer made for one large cell need not grow again for the few bytes after it. */
 const growthSlackBytes = 1024;
 
@@ -33,7 +34,7 @@ const [n, u, l] = [0x6e, 0x75, 0x6c];
 /**
  * Turns row packets of MySQL's text protocol ("Text Resultset Row": one length-encoded string or 0xfb per column) into
  * batches of JSON: `[1,"a",null],[2,…]`. It copies bytes; no string, number or object is made for a cell. The kernel does
- * the work; a row that is too large for it is written here, with the same result.
+ * the work; a row that is too large for it is written here cell by cell, with the same result.
  */
 export class RowEncoder {
   readonly #kinds: Uint8Array;
@@ -158,30 +159,34 @@ export class RowEncoder {
   #appendCell(kind: number, source: Uint8Array, start: number, end: number, rowStart: number): boolean {
     const length = end - start;
     if (this.#length - rowStart + length > this.#rowBytesMax) return false;
-    if (length <= pieceBytes) {
+    if (length <= smallCellBytes || (kind !== cellKind.text && kind !== cellKind.hex && kind !== cellKind.json)) {
       this.#reserve(length * cellGrowthMax + cellOverheadMax);
       this.#length = writeCell(kind, this.#out, this.#length, source, start, end);
-    } else if (kind === cellKind.hex) {
-      this.#reserve(length * 2 + cellOverheadMax);
-      this.#length = writeCell(kind, this.#out, this.#length, source, start, end);
-    } else if (kind === cellKind.json && isJsonText(source, start, end)) {
-      this.#reserve(length);
-      this.#out.set(source.subarray(start, end), this.#length);
-      this.#length += length;
-    } else {
-      // Most text grows little, so the worst case is provided for one piece at a time.
-      this.#reserve(length + pieceBytes * cellGrowthMax + cellOverheadMax);
-      this.#out[this.#length++] = quote;
-      for (let from = start; from < end; ) {
-        const to = from + pieceBytes >= end ? end : characterStart(source, from + pieceBytes);
-        this.#reserve(pieceBytes * cellGrowthMax + 1);
-        this.#length = writeText(this.#out, this.#length, source, from, to);
-        if (this.#length - rowStart > this.#rowBytesMax) return false;
-        from = to;
-      }
-      this.#out[this.#length++] = quote;
+      return true;
     }
+    if (kind === cellKind.json && isJsonText(source, start, end)) {
+      this.#put(source.subarray(start, end));
+      return true;
+    }
+    this.#reserve((kind === cellKind.hex ? length * 2 : length) + cellOverheadMax);
+    this.#out[this.#length++] = quote;
+    for (let from = start; from < end; ) {
+      const cut = Math.min(end, from + cellPieceBytes);
+      const to = kind === cellKind.hex || cut === end ? cut : characterStart(source, cut);
+      const piece = source.subarray(from, to);
+      this.#put(kind === cellKind.hex ? kernel.hex(piece) : kernel.text(piece));
+      if (this.#length - rowStart > this.#rowBytesMax) return false;
+      from = to;
+    }
+    this.#reserve(1);
+    this.#out[this.#length++] = quote;
     return true;
+  }
+
+  #put(bytes: Uint8Array): void {
+    this.#reserve(bytes.length);
+    this.#out.set(bytes, this.#length);
+    this.#length += bytes.length;
   }
 
   /** The batch filled so far, or null if it has no row. */

@@ -3,7 +3,7 @@
 // A piece is loaded and stored whole, whatever part of it is wanted: what a store writes beyond that is overwritten by
 // what comes next, and behind each region there is padding.
 
-import { columnsMax, headroomBytes, outputBytes, readBytes, rowsRoom } from './sizes';
+import { cellPieceBytes, columnsMax, headroomBytes, outputBytes, readBytes, rowsRoom } from './sizes';
 
 /** As `cellKind`. */
 enum Kind {
@@ -45,6 +45,9 @@ export const input: usize = memory.data(headroomBytes + readBytes + inputPadding
 export const output: usize = memory.data(outputBytes + outputPadding, 64);
 /** 32-bit offsets in the batch, one per row: where it ends. */
 export const rowEnds: usize = memory.data(4 * rowsRoom, 64);
+
+/** A piece of a large cell. */
+export const cellPiece: usize = memory.data(cellPieceBytes + pieceBytes, 64);
 
 /** What the last call came to. */
 export let consumed: u32 = 0;
@@ -214,6 +217,16 @@ export function encode(columns: i32, start: i32, stop: i32, before: u32, rowsMax
 }
 
 /** Gives the position after the row, or, as no position is that small, a `Stop`. */
+/** Writes the text in `cellPiece`, in quotes, to the output, and returns how many bytes that takes. */
+export function encodeText(length: u32): u32 {
+  return <u32>(writeText(output, cellPiece, cellPiece + length) - output);
+}
+
+/** The same for bytes that are to be written as hex. */
+export function encodeHex(length: u32): u32 {
+  return <u32>(writeHex(output, cellPiece, cellPiece + length) - output);
+}
+
 function writeRow(at: usize, start: usize, end: usize, kindsEnd: usize): usize {
   let to = at;
   let from = start;

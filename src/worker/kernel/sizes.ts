@@ -10,3 +10,5 @@ export const outputBytes = 512 * 1024;
 export const columnsMax = 4096;
 /** No row is shorter than its packet's header. */
 export const rowsRoom = (headroomBytes + readBytes) / 4;
+/** The most of a large cell that is encoded at once. */
+export const cellPieceBytes = 64 * 1024;
