@@ -163,6 +163,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
   }
 
   #becomeIdle(): void {
+    // Whoever was told the end may have closed the lease over it.
+    if (this.#state === 'closed') return;
     this.#state = 'idle';
     this.#observer = null;
     this.emit('idle');

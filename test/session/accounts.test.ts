@@ -11,9 +11,7 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}): { accoun
   const workers = new FakeWorkers();
   const leases = new Leases(
     {
-      address: { socketPath: '/nowhere' },
       defaultDatabase: null,
-      workerLimits: { connectTimeoutMs: 1_000, killTimeoutMs: 1_000, rowBytesMax: 1_000 },
       connectionsMax: 100,
       connectionQueueMax: 10,
       connectionWaitMs: 10_000,
@@ -110,7 +108,7 @@ t.test('logins under way are bounded, and those refused for it are not called wr
   workers.refusalFor = () => 'later';
   const under = ['a', 'b'].map((user) => accounts.verify({ user, password: '' }));
   await t.rejects(accounts.verify({ user: 'c', password: '' }), { message: /--logins_max/ });
-  for (const connection of workers.connections) connection.post({ type: 'opened' });
+  for (const number of [0, 1]) (await workers.connection(number)).post({ type: 'opened' });
   await Promise.all(under);
   workers.refusalFor = () => null;
   await t.resolves(accounts.verify({ user: 'c', password: '' }));

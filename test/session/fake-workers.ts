@@ -1,66 +1,66 @@
-// A stand-in for the worker threads: it holds the far ends of the leases' ports, and a test says what comes out of them.
+// A stand-in for the worker threads: it holds the far ends of the leases' channels, and a test says what comes out of them.
 
 import { EventEmitter, once } from 'node:events';
-import type { MessagePort } from 'node:worker_threads';
+import { MessageChannel } from 'node:worker_threads';
+import type { LeaseChannel } from '#src/session/lease.js';
 import type { WorkerPool } from '#src/session/worker-pool.js';
-import type { FromWorker, LeaseTask, Refusal, ToWorker } from '#src/wire/messages.js';
+import { type Channel, Link } from '#src/wire/link.js';
+import type { FromWorker, Login, Refusal, ToWorker } from '#src/wire/messages.js';
 import type { Batch, Column, Failure, Outcome, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 
-type Task = LeaseTask & { readonly port: MessagePort };
-
-export const request: StatementRequest = { sql: 'SELECT 1', creditBytes: 1_000, creditRows: 10 };
+export const anna: Login = { user: 'anna', password: '', database: null };
+export const request: StatementRequest = { sql: 'SELECT 1', creditBytes: 1_000, creditRows: 10, gzip: null };
 export const outcome: Outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 
-/** The far end of one lease. */
+/** The far end of one lease, in a thread of its own. */
 export class FakeConnection extends EventEmitter<{ message: [message: ToWorker]; close: [] }> {
-  readonly task: Task;
+  readonly login: Login;
   readonly received: ToWorker[] = [];
   closed = false;
-  readonly finished: Promise<void>;
-  #finish: () => void = () => {};
-  #fail: (error: Error) => void = () => {};
+  readonly #channel: Channel<FromWorker, ToWorker>;
+  readonly #thread: Link<FromWorker, ToWorker>;
 
-  constructor(task: Task) {
+  constructor(login: Login, channel: Channel<FromWorker, ToWorker>, thread: Link<FromWorker, ToWorker>) {
     super();
-    this.task = task;
-    this.finished = new Promise((resolve, reject) => {
-      this.#finish = resolve;
-      this.#fail = reject;
-    });
-    task.port.on('message', (message: ToWorker) => {
+    this.login = login;
+    this.#channel = channel;
+    this.#thread = thread;
+    channel.on('message', (message) => {
       this.received.push(message);
       this.emit('message', message);
     });
-    task.port.on('close', () => {
+    channel.on('close', () => {
       this.closed = true;
-      this.#finish();
       this.emit('close');
     });
   }
 
   post(message: FromWorker): void {
-    this.task.port.postMessage(message);
+    this.#channel.post(message);
   }
 
   end(statement: number): void {
     this.post({ type: 'news', statement, end: { ok: true, outcome } });
   }
 
-  /** Says that a statement has succeeded and that the connection is ready for the next. */
+  /** Says that a statement has succeeded and that the connection is ready for the next, in one message. */
   endAndIdle(statement: number): void {
-    this.end(statement);
-    this.post({ type: 'idle' });
+    this.post({ type: 'news', statement, end: { ok: true, outcome }, idle: true });
   }
 
   lose(reason: string): void {
     this.post({ type: 'lost', reason });
-    this.task.port.close();
+    this.#channel.close();
   }
 
-  /** The thread ends without a word, as Piscina reports it. */
-  die(error: Error): void {
-    this.#fail(error);
-    this.task.port.close();
+  refuse(refusal: Refusal): void {
+    this.post({ type: 'refused', refusal });
+    this.#channel.close();
+  }
+
+  /** The thread ends without a word. */
+  die(): void {
+    this.#thread.close();
   }
 
   get executed(): string[] {
@@ -88,24 +88,29 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
 /** Opens or refuses connections as `refusalFor` says; 'later' leaves it to the test. */
 export class FakeWorkers {
   readonly connections: FakeConnection[] = [];
-  refusalFor: (task: Task) => Refusal | null | 'later' = () => null;
+  refusalFor: (login: Login) => Refusal | null | 'later' = () => null;
   readonly #arrived = new EventEmitter();
 
   get pool(): WorkerPool {
     return this as unknown as WorkerPool;
   }
 
-  async run(task: Task): Promise<void> {
-    const connection = new FakeConnection(task);
+  connect(): LeaseChannel {
+    const { port1, port2 } = new MessageChannel();
+    const thread: Link<FromWorker, ToWorker> = new Link(port2, (channel) => {
+      channel.once('message', (message) => {
+        if (message.type === 'open') this.#accept(new FakeConnection(message.login, channel, thread));
+      });
+    });
+    return new Link<ToWorker, FromWorker>(port1).open();
+  }
+
+  #accept(connection: FakeConnection): void {
     this.connections.push(connection);
-    const refusal = this.refusalFor(task);
+    const refusal = this.refusalFor(connection.login);
     if (refusal === null) connection.post({ type: 'opened' });
-    else if (refusal !== 'later') {
-      connection.post({ type: 'refused', refusal });
-      task.port.close();
-    }
+    else if (refusal !== 'later') connection.refuse(refusal);
     this.#arrived.emit('connection');
-    await connection.finished;
   }
 
   get open(): FakeConnection[] {
@@ -122,7 +127,7 @@ export class FakeWorkers {
   }
 
   close(): void {
-    for (const { task } of this.connections) task.port.close();
+    for (const connection of this.connections) connection.die();
   }
 }
 

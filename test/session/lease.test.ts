@@ -1,28 +1,17 @@
 import { once } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
-import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import t, { type Test } from 'tap';
 import { Lease, RefusedError } from '#src/session/lease.js';
-import type { LeaseTask } from '#src/wire/messages.js';
-import { type FakeConnection, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
+import { anna, type FakeConnection, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
 
 async function openLease(t: Test): Promise<{ lease: Lease; connection: FakeConnection }> {
   const workers = new FakeWorkers();
-  const lease = await Lease.open((port) => workers.run(taskOf(port)));
+  const lease = await Lease.open(workers.connect(), anna);
   t.teardown(() => {
     lease.close();
     workers.close();
   });
   return { lease, connection: await workers.connection(0) };
-}
-
-function taskOf(port: MessagePort): LeaseTask & { port: MessagePort } {
-  return {
-    port,
-    address: { socketPath: '/nowhere' },
-    login: { user: 'anna', password: '', database: null },
-    limits: { connectTimeoutMs: 1_000, killTimeoutMs: 1_000, rowBytesMax: 1_000 },
-  };
 }
 
 t.test('a statement is sent with its number, its credits and whether to clean up after it', async (t) => {
@@ -38,6 +27,7 @@ t.test('a statement is sent with its number, its credits and whether to clean up
     sql: 'SELECT 1',
     creditBytes: 1_000,
     creditRows: 10,
+    gzip: null,
     clean: true,
   });
 });
@@ -49,7 +39,7 @@ t.test('the observer is told of columns, rows and the end in that order, also if
   connection.post({
     type: 'news',
     statement: 1,
-    columns: [{ name: 'a', type: { name: 'Int32' }, nullable: false }],
+    columns: { number: 0, columns: [{ name: 'a', type: { name: 'Int32' }, nullable: false }] },
     batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
     end: { ok: true, outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 } },
   });
@@ -62,22 +52,105 @@ t.test('the observer is told of columns, rows and the end in that order, also if
   t.equal(lease.isRunning, false);
 });
 
-t.test('an observer that cancels over its rows does not hear the end that came with them', async (t) => {
+t.test('the end may say as well that the connection is ready, and then the observer hears it first', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  const handle = lease.run(request, true, observer);
-  observer.once('told', () => handle.cancel());
+  const order: string[] = [];
+  observer.on('told', () => order.push(`${observer.told.at(-1)}, ${lease.isRunning ? 'running' : 'idle'}`));
+  lease.on('idle', () => order.push('idle'));
+  lease.run(request, true, observer);
+  const idle = once(lease, 'idle');
   connection.post({
     type: 'news',
     statement: 1,
+    columns: { number: 0, columns: [{ name: 'a', type: { name: 'Int32' }, nullable: false }] },
     batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
     end: { ok: true, outcome },
+    idle: true,
   });
-  const idle = once(lease, 'idle');
-  connection.post({ type: 'idle' });
   await idle;
-  t.strictSame(observer.told, ['started', 'rows 1']);
+  t.strictSame(order, ['started, running', 'columns a, running', 'rows 1, running', 'ended, running', 'idle']);
+  t.equal(lease.isRunning, false);
+  const next = new Recorder();
+  lease.run(request, true, next);
+  connection.post({
+    type: 'news',
+    statement: 2,
+    end: { ok: false, failure: { code: 1064, sqlstate: '', message: '' } },
+    idle: true,
+  });
+  await once(lease, 'idle');
+  t.strictSame(next.told, ['started', 'failed 1064']);
 });
+
+t.test('whoever is told that the connection is ready can run the next statement at once', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const next = new Recorder();
+  lease.once('idle', () => lease.run({ ...request, sql: 'SELECT 2' }, false, next));
+  lease.run(request, false, new Recorder());
+  connection.endAndIdle(1);
+  await connection.gotExecute('SELECT 2');
+  t.equal(lease.isRunning, true);
+  connection.endAndIdle(2);
+  await next.hears('ended');
+});
+
+t.test('a lease that is closed by its observer over the end does not become idle by the same message', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const observer = new Recorder();
+  let idles = 0;
+  lease.on('idle', () => idles++);
+  lease.run(request, false, observer);
+  observer.once('told', () => lease.close());
+  connection.endAndIdle(1);
+  await observer.hears('ended');
+  await connection.gone();
+  t.equal(lease.isClosed, true);
+  t.equal(idles, 0);
+  t.throws(() => lease.run(request, false, observer), /closed/);
+});
+
+for (const together of [true, false]) {
+  const title = together ? 'in the message with its end' : 'after its end';
+  t.test(`a cancelled statement leaves an idle connection, said ${title}`, async (t) => {
+    const { lease, connection } = await openLease(t);
+    const observer = new Recorder();
+    const handle = lease.run(request, false, observer);
+    handle.cancel();
+    const idle = once(lease, 'idle');
+    if (together) {
+      connection.endAndIdle(1);
+    } else {
+      connection.end(1);
+      connection.post({ type: 'idle' });
+    }
+    await idle;
+    t.strictSame(observer.told, ['started']);
+    t.equal(lease.isRunning, false);
+  });
+}
+
+for (const idle of [{ idle: true }, {}] as const) {
+  const title = 'idle' in idle ? 'with that it is idle' : 'alone';
+  t.test(`an observer that cancels over its rows does not hear the end that came with them, ${title}`, async (t) => {
+    const { lease, connection } = await openLease(t);
+    const observer = new Recorder();
+    const handle = lease.run(request, true, observer);
+    observer.once('told', () => handle.cancel());
+    const isIdle = once(lease, 'idle');
+    connection.post({
+      type: 'news',
+      statement: 1,
+      batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
+      end: { ok: true, outcome },
+      ...idle,
+    });
+    if (!('idle' in idle)) connection.post({ type: 'idle' });
+    await isIdle;
+    t.strictSame(observer.told, ['started', 'rows 1']);
+    t.equal(lease.isRunning, false);
+  });
+}
 
 t.test('late messages of an earlier statement do not reach the one that runs', async (t) => {
   const { lease, connection } = await openLease(t);
@@ -185,7 +258,7 @@ t.test('a thread that dies without a word fails the statements of its leases', a
   const observer = new Recorder();
   lease.run(request, false, observer);
   const lost = once(lease, 'lost');
-  connection.die(new Error('out of memory'));
+  connection.die();
   await lost;
   t.strictSame(observer.told, ['started', 'failed 90006']);
 });
@@ -194,14 +267,56 @@ t.test('a refused login rejects with the refusal', async (t) => {
   const workers = new FakeWorkers();
   const refusal = { kind: 'denied' as const, failure: { code: 1045, sqlstate: '28000', message: 'no' } };
   workers.refusalFor = () => refusal;
-  const error = await Lease.open((port) => workers.run(taskOf(port))).catch((error: unknown) => error);
+  const error = await Lease.open(workers.connect(), anna).catch((error: unknown) => error);
   t.ok(error instanceof RefusedError);
   t.strictSame((error as RefusedError).refusal, refusal);
 });
 
 t.test('a thread that dies while the connection is opened rejects as unavailable', async (t) => {
-  const opening = Lease.open(() => Promise.reject(new Error('thread ended')));
-  await t.rejects(opening, { name: 'RefusedError', message: 'thread ended' });
+  const workers = new FakeWorkers();
+  workers.refusalFor = () => 'later';
+  const opening = Lease.open(workers.connect(), anna);
+  (await workers.connection(0)).die();
+  await t.rejects(opening, { name: 'RefusedError', message: 'its worker thread ended' });
+});
+
+t.test('columns that were told before come by their number', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const named = (name: string) => [{ name, type: { name: 'Int32' as const }, nullable: false }];
+  const told: string[][] = [];
+  for (const [statement, columns] of [
+    { number: 0, columns: named('a') },
+    { number: 1, columns: named('b') },
+    { number: 0 },
+    { number: 1 },
+    { number: 0, columns: named('c') },
+    { number: 0 },
+  ].entries()) {
+    const observer = new Recorder();
+    lease.run(request, false, observer);
+    connection.post({ type: 'news', statement: statement + 1, columns });
+    connection.endAndIdle(statement + 1);
+    await observer.hears('ended');
+    told.push(observer.told);
+  }
+  t.strictSame(
+    told.map(([, columns]) => columns),
+    ['a', 'b', 'a', 'b', 'c', 'c'].map((name) => `columns ${name}`),
+  );
+});
+
+t.test('columns of a statement that nobody listens to any more are known to the next', async (t) => {
+  const { lease, connection } = await openLease(t);
+  lease.run(request, false, new Recorder()).cancel();
+  const columns = [{ name: 'a', type: { name: 'Int32' as const }, nullable: false }];
+  connection.post({ type: 'news', statement: 1, columns: { number: 0, columns } });
+  const idle = once(lease, 'idle');
+  connection.post({ type: 'idle' });
+  await idle;
+  const observer = new Recorder();
+  lease.run(request, false, observer);
+  connection.post({ type: 'news', statement: 2, columns: { number: 0 } });
+  await observer.hears('columns a');
 });
 
 t.test('a closed lease stays closed, whatever was on its way to it', async (t) => {
@@ -222,5 +337,4 @@ t.test('a closed lease stays closed, whatever was on its way to it', async (t) =
   t.equal(emitted, 0);
   t.strictSame(observer.told, ['started']);
   t.throws(() => lease.run(request, false, observer), /closed/);
-  t.equal(receiveMessageOnPort(connection.task.port), undefined);
 });

@@ -27,9 +27,7 @@ function openLeases(t: Test, options: Partial<LeasesOptions> = {}): Opened {
   const events: ServiceEvent[] = [];
   const leases = new Leases(
     {
-      address: { socketPath: '/nowhere' },
       defaultDatabase: null,
-      workerLimits: { connectTimeoutMs: 1_000, killTimeoutMs: 1_000, rowBytesMax: 1_000 },
       connectionsMax: 2,
       connectionQueueMax: 3,
       connectionWaitMs: 10_000,
@@ -75,7 +73,7 @@ t.test('users, passwords and databases do not share connections', async (t) => {
   t.equal(workers.connections.length, owners.length);
   for (const [number, owner] of owners.entries()) {
     await leases.acquire(owner);
-    t.strictSame(workers.connections[number]?.task.login, owner.login);
+    t.strictSame(workers.connections[number]?.login, owner.login);
   }
   t.equal(workers.connections.length, owners.length, 'each found its own again');
 });
@@ -85,7 +83,7 @@ t.test('the database of the configuration is entered by those who name none', as
   await leases.acquire(ownerOf('anna'));
   await leases.acquire(ownerOf('anna', 'other'));
   t.strictSame(
-    workers.connections.map(({ task }) => task.login.database),
+    workers.connections.map(({ login }) => login.database),
     ['shop', 'other'],
   );
 });
@@ -151,12 +149,11 @@ t.test('the connection that was idle the longest is closed for one of another us
 
 t.test('a refused login frees its place for one who waits', async (t) => {
   const { leases, workers } = openLeases(t, { connectionsMax: 1 });
-  workers.refusalFor = ({ login }) => (login.user === 'mallory' ? 'later' : null);
+  workers.refusalFor = (login) => (login.user === 'mallory' ? 'later' : null);
   const refused = leases.acquire(ownerOf('mallory'));
   const waiting = leases.acquire(ownerOf('anna'));
   const connection = await workers.connection(0);
-  connection.post({ type: 'refused', refusal: denied });
-  connection.task.port.close();
+  connection.refuse(denied);
   await t.rejects(refused, { message: denied.failure.message });
   t.equal((await waiting).isClosed, false);
 });
@@ -184,7 +181,7 @@ t.test('a thread that dies takes the leases on it and no others', async (t) => {
   const [doomed, other] = [new Recorder(), new Recorder()];
   a.run(request, false, doomed);
   b.run(request, false, other);
-  workers.connections[0]?.die(new Error('thread ended'));
+  workers.connections[0]?.die();
   await doomed.hears('failed 90006');
   workers.connections[1]?.end(1);
   await other.hears('ended');

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { Lease } from '#src/session/lease.js';
 import { Session } from '#src/session/session.js';
-import { type FakeConnection, FakeWorkers, Recorder, request } from './fake-workers.ts';
+import { anna, type FakeConnection, FakeWorkers, Recorder, request } from './fake-workers.ts';
 
 interface Opened {
   session: Session;
@@ -14,14 +14,7 @@ interface Opened {
 
 async function openSession(t: Test, idleMs: number, queueMax = 8): Promise<Opened> {
   const workers = new FakeWorkers();
-  const lease = await Lease.open((port) =>
-    workers.run({
-      port,
-      address: { socketPath: '/nowhere' },
-      login: { user: 'anna', password: '', database: null },
-      limits: { connectTimeoutMs: 1_000, killTimeoutMs: 1_000, rowBytesMax: 1_000 },
-    }),
-  );
+  const lease = await Lease.open(workers.connect(), anna);
   const ends: { reuse: boolean; reason: string }[] = [];
   const session = new Session({ id: 's', owner: 'anna', idleMs, queueMax }, lease, (_session, reuse, reason) =>
     ends.push({ reuse, reason }),

@@ -16,9 +16,7 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
   const events: ServiceEvent[] = [];
   const leases = new Leases(
     {
-      address: { socketPath: '/nowhere' },
       defaultDatabase: null,
-      workerLimits: { connectTimeoutMs: 1_000, killTimeoutMs: 1_000, rowBytesMax: 1_000 },
       connectionsMax: 10,
       connectionQueueMax: 10,
       connectionWaitMs: 10_000,
@@ -68,7 +66,7 @@ t.test('a one-off session is not found, and its connection serves the next one',
 t.test('the connection of a kept session is closed with it', async (t) => {
   const { sessions, workers, events } = openSessions(t);
   const session = await sessions.open(anna, 'shop', 1_000);
-  t.equal(workers.connections[0]?.task.login.database, 'shop');
+  t.equal(workers.connections[0]?.login.database, 'shop');
   session.end('enough');
   await workers.connections[0]?.gone();
   t.equal(sessions.find(session.id, 'anna'), undefined);
