@@ -265,6 +265,7 @@ t.test('a thread that dies without a word fails the statements of its leases', a
 
 t.test('a refused login rejects with the refusal', async (t) => {
   const workers = new FakeWorkers();
+  t.teardown(() => workers.close());
   const refusal = { kind: 'denied' as const, failure: { code: 1045, sqlstate: '28000', message: 'no' } };
   workers.refusalFor = () => refusal;
   const error = await Lease.open(workers.connect(), anna).catch((error: unknown) => error);
