@@ -212,6 +212,13 @@ const numberOptions = {
     unit: 'bytes',
     help: 'rows of one query read ahead of its client',
   },
+  gzip_level: {
+    default: 1,
+    min: 0,
+    max: 9,
+    unit: 'level',
+    help: 'how hard rows are compressed for clients that accept gzip, as in zlib; 0: not at all',
+  },
   row_bytes_max: {
     default: 64 * MiB,
     min: KiB,

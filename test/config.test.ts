@@ -34,6 +34,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   page_bytes_max: [8 * MIB, 1024, 1024 * MIB],
   buffer_rows_max: [5_000_000, 1, 2_147_483_647],
   buffer_bytes_max: [16 * MIB, 1024, 2048 * MIB],
+  gzip_level: [1, 0, 9],
   row_bytes_max: [64 * MIB, 1024, 512 * MIB],
   results_bytes_max: [1024 * MIB, MIB, 1024 * 1024 * MIB],
   body_bytes_max: [16 * MIB, 1024, 1024 * MIB],
