@@ -7,8 +7,10 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 export function openLog(level: LogLevel): Observe {
   const log = pino({ level, base: null }, pino.destination({ dest: 2, sync: true }));
   return (event) => {
+    const eventLevel = levelOf(event);
+    if (!log.isLevelEnabled(eventLevel)) return;
     const { type, ...details } = event;
-    log[levelOf(event)]('error' in event ? { ...details, error: undefined, err: event.error } : details, type);
+    log[eventLevel]('error' in event ? { ...details, error: undefined, err: event.error } : details, type);
   };
 }
 

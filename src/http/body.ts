@@ -68,7 +68,10 @@ function collect(stream: Readable, request: IncomingMessage, bytesMax: number): 
     const settle = (finish: () => void): void => {
       stream.off('data', onData);
       stream.off('end', onEnd);
+      stream.off('error', onError);
       request.off('close', onClose);
+      // An error that comes after the end must not be thrown for want of a listener.
+      stream.on('error', ignore);
       finish();
     };
     const onData = (chunk: Buffer): void => {
@@ -81,12 +84,13 @@ function collect(stream: Readable, request: IncomingMessage, bytesMax: number): 
     const onClose = (): void => {
       if (!request.complete) settle(() => reject(new RequestAbortedError('the request was cut off')));
     };
+    const onError = (error: Error): void =>
+      settle(() => reject(stream === request ? new RequestAbortedError(error.message) : error));
     stream.on('data', onData);
     stream.on('end', onEnd);
-    // Left in place: an error that comes after the end must not be thrown for want of a listener.
-    stream.on('error', (error) =>
-      settle(() => reject(stream === request ? new RequestAbortedError(error.message) : error)),
-    );
+    stream.on('error', onError);
     request.on('close', onClose);
   });
 }
+
+function ignore(): void {}

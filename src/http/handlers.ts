@@ -50,7 +50,7 @@ export class Handlers {
     this.#draining = true;
   }
 
-  async handle(route: Route, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  handle(route: Route, request: IncomingMessage, response: ServerResponse): void | Promise<void> {
     switch (route.name) {
       case 'query':
         return this.#postQuery(request, response);
@@ -88,22 +88,22 @@ export class Handlers {
     if ('id' in session) query.start(body.sql, (statement, observer) => session.run(statement, observer));
     else query.failed(session);
     // Nobody but the client of this request can know the query's id: if it goes before the answer, the query goes too.
-    let answered = false;
-    onceClosed(request, response, () => {
-      if (!answered) queries.finish(query, 'was abandoned: its client went away before the first answer');
+    response.once('close', () => {
+      if (!response.headersSent) {
+        queries.finish(query, 'was abandoned: its client went away before the first answer');
+      }
     });
-    await this.#answerPage(query, 0, request, response);
-    answered = true;
+    await this.#answerPage(query, 0, response);
   }
 
   async #getPage(id: string, page: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
-    await this.#answerPage(query, page, request, response);
+    await this.#answerPage(query, page, response);
   }
 
   async #getStats(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
-    this.#parts.queries.hold(query)();
+    this.#parts.queries.touch(query);
     replyJson(response, statsBody(query.identity, query.snapshot(), query.nextPage));
   }
 
@@ -128,13 +128,15 @@ export class Handlers {
     replyText(response, 200, 'ready');
   }
 
-  async #answerPage(query: Query, number: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #answerPage(query: Query, number: number, response: ServerResponse): Promise<void> {
+    const { queries } = this.#parts;
+    if (response.destroyed) throw new RequestAbortedError('the client went away before its page was looked for');
     const ready = query.page(number);
     if (ready === null)
       throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
-    const release = this.#parts.queries.hold(query);
     // The clock of the result stands until the answer has left, or its client has.
-    onceClosed(request, response, release);
+    queries.hold(query);
+    response.once('close', () => queries.release(query));
     replyJson(response, pageBody(query.identity, await ready));
   }
 
@@ -147,13 +149,8 @@ export class Handlers {
     throw reason === undefined ? unknownQuery(id) : httpErrors.notFound(`query ${id} ${reason}`);
   }
 
-  async #authenticate(request: IncomingMessage): Promise<Account> {
-    const credentials = credentialsOf(request.headers.authorization, this.#parts.anonymous);
-    try {
-      return await this.#parts.accounts.verify(credentials);
-    } catch (error) {
-      throw asHttpError(error);
-    }
+  #authenticate(request: IncomingMessage): Promise<Account> {
+    return this.#parts.accounts.verify(credentialsOf(request.headers.authorization, this.#parts.anonymous));
   }
 
   /** While the database was asked, others may have taken the room, or whoever would end the statement may have gone. */
@@ -184,30 +181,9 @@ export class Handlers {
       return await sessions.open(account, body.session.database, body.session.maxIdleSecs * 1_000);
     } catch (error) {
       if (error instanceof RefusedError && error.refusal.kind === 'database') return error.refusal.failure;
-      throw asHttpError(error);
+      throw error;
     }
   }
-}
-
-/** Calls back once, when the answer has left or its client has. A pipelined response may only see its socket close. */
-function onceClosed(request: IncomingMessage, response: ServerResponse, callback: () => void): void {
-  const { socket } = request;
-  const closed = (): void => {
-    response.off('close', closed);
-    socket.off('close', closed);
-    callback();
-  };
-  response.once('close', closed);
-  socket.once('close', closed);
-  if (response.destroyed || socket.destroyed) closed();
-}
-
-/** What a client is told when the database has refused; anything else is no refusal and stays what it is. */
-function asHttpError(error: unknown): unknown {
-  if (!(error instanceof RefusedError)) return error;
-  return error.refusal.kind === 'denied'
-    ? httpErrors.unauthorized(error.message)
-    : httpErrors.unavailable(error.message);
 }
 
 function queryLimits(pagination: Pagination, limits: HandlerLimits): QueryLimits {

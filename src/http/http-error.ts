@@ -1,3 +1,5 @@
+import type { RefusedError } from '../session/lease.ts';
+
 /** An answer other than 200: the status, and the reason as one line of plain text (decisions, "Status codes"). */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
@@ -26,3 +28,8 @@ export const httpErrors = {
   defect: (id: string) => new HttpError(500, `a defect of the server, logged as ${id}`),
   unavailable: (reason: string) => new HttpError(503, reason, { 'Retry-After': String(retryAfterSecs) }),
 } as const;
+
+/** What a client is told when no connection was opened. */
+export function refusal({ refusal, message }: RefusedError): HttpError {
+  return refusal.kind === 'denied' ? httpErrors.unauthorized(message) : httpErrors.unavailable(message);
+}

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Observe } from '../events.ts';
+import { RefusedError } from '../session/lease.ts';
 import { RequestAbortedError } from './body.ts';
 import type { Handlers } from './handlers.ts';
-import { HttpError, httpErrors } from './http-error.ts';
+import { HttpError, httpErrors, refusal } from './http-error.ts';
 import { replyError, replyErrorUnended } from './reply.ts';
 import { match } from './router.ts';
 
@@ -43,7 +44,7 @@ export class HttpServer implements AsyncDisposable {
   readonly #handlers: Handlers;
   readonly #options: ServerOptions;
   readonly #observe: Observe;
-  readonly #unanswered = new WeakMap<Socket, number>();
+  readonly #unanswered = new WeakMap<Socket, Set<ServerResponse>>();
 
   constructor(options: ServerOptions, handlers: Handlers, observe: Observe) {
     this.#options = options;
@@ -62,8 +63,7 @@ export class HttpServer implements AsyncDisposable {
         if (this.#admit(request.socket, response)) void this.#serve(request, response);
       },
     );
-    // Requests that wait in line on one connection listen for its end, each for itself.
-    this.#server.on('connection', (socket) => socket.setMaxListeners(0));
+    this.#server.on('connection', (socket: Socket) => this.#accept(socket));
     this.#server.maxConnections = options.connectionsMax;
     this.#server.setTimeout(options.idleTimeoutMs);
     this.#server.on('clientError', refuseConnection);
@@ -80,15 +80,28 @@ export class HttpServer implements AsyncDisposable {
     return `http://${host.includes(':') ? `[${host}]` : host}:${taken}`;
   }
 
+  #accept(socket: Socket): void {
+    const unanswered = new Set<ServerResponse>();
+    this.#unanswered.set(socket, unanswered);
+    socket.once('close', () => {
+      for (const response of unanswered) {
+        if (response.socket !== null) continue;
+        // Node tells of its client's end only the response whose turn it is, not those that wait in line behind it.
+        response.destroy();
+        response.emit('close');
+      }
+    });
+  }
+
   /** Counts the requests of a connection that are not yet answered; one too many costs it the connection. */
   #admit(socket: Socket, response: ServerResponse): boolean {
-    const unanswered = (this.#unanswered.get(socket) ?? 0) + 1;
-    if (unanswered > this.#options.pipelinedMax) {
+    const unanswered = this.#unanswered.get(socket);
+    if (unanswered === undefined || unanswered.size >= this.#options.pipelinedMax) {
       socket.destroy();
       return false;
     }
-    this.#unanswered.set(socket, unanswered);
-    response.once('close', () => this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 1) - 1));
+    unanswered.add(response);
+    response.once('close', () => unanswered.delete(response));
     return true;
   }
 
@@ -112,6 +125,8 @@ export class HttpServer implements AsyncDisposable {
         response.destroy();
       } else if (error instanceof HttpError) {
         this.#refuse(request, response, error);
+      } else if (error instanceof RefusedError) {
+        this.#refuse(request, response, refusal(error));
       } else {
         const defect = randomBytes(6).toString('hex');
         this.#observe({ type: 'request_failed', defect, method, path: target.slice(0, 200), error: error as Error });

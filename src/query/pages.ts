@@ -36,14 +36,19 @@ export interface Page extends Snapshot {
  * out empty with more to come: so replays, two polls at once and lost answers are one mechanism.
  */
 export class Pages {
-  readonly #fill: (number: number) => Promise<Page>;
+  readonly #ready: () => Promise<void> | undefined;
+  readonly #take: (number: number) => Page;
   #last: Page | null = null;
   #number = 0;
   #filling: Promise<Page> | null = null;
 
-  /** @param fill makes the page of that number; called for one page at a time */
-  constructor(fill: (number: number) => Promise<Page>) {
-    this.#fill = fill;
+  /**
+   * @param ready what to wait for before a page is made, if anything; waited for on behalf of one page at a time
+   * @param take makes the page of that number
+   */
+  constructor(ready: () => Promise<void> | undefined, take: (number: number) => Page) {
+    this.#ready = ready;
+    this.#take = take;
   }
 
   /** The page kept for those who ask again. */
@@ -68,7 +73,8 @@ export class Pages {
 
   async #next(number: number): Promise<Page> {
     try {
-      const page = await this.#fill(number);
+      await this.#ready();
+      const page = this.#take(number);
       if (page.next !== number) {
         this.#last = page;
         this.#number = number + 1;

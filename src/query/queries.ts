@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Observe } from '../events.ts';
 import { failures } from '../wire/statement.ts';
 import type { Query } from './query.ts';
+import { Watch } from './watch.ts';
 
 export interface QueriesOptions {
   readonly queriesMax: number;
@@ -37,6 +38,7 @@ export class Queries {
   readonly #read = new Set<Query>();
   /** Those among them of which the first answer told all. */
   readonly #whole = new Set<Query>();
+  readonly #watch = new Watch();
   readonly #removed = new Map<string, Removed>();
   /**
    * The ids in `#removed`, from `#firstRemoved` on, in order of removal, which is that of expiry. To find a map's oldest
@@ -69,12 +71,12 @@ export class Queries {
     const timer = setTimeout(() => this.#expire(id), this.#options.resultTimeoutMs);
     this.#entries.set(id, { query, timer, polls: 0 });
     this.#countRunning(owner, 1);
-    query.once('settled', () => {
+    query.onSettled = () => {
       this.#countRunning(owner, -1);
       this.#observeSettled(query);
       // One that its client has cancelled is not read any more.
       this.#checkRead();
-    });
+    };
     this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
   }
 
@@ -90,18 +92,32 @@ export class Queries {
     return removed?.owner === user && removed.until > Date.now() ? removed.reason : undefined;
   }
 
-  /** Stops the clock of a query while somebody waits for an answer. Call what it returns when the answer is out. */
-  hold(query: Query): () => void {
+  /** Stops the clock of a query while somebody waits for an answer. Call `release` when the answer is out. */
+  hold(query: Query): void {
     const entry = this.#entries.get(query.identity.id);
-    if (entry === undefined) return () => {};
+    if (entry === undefined) return;
     entry.polls++;
-    return () => {
-      entry.polls--;
-      if (this.#entries.get(query.identity.id) !== entry) return;
-      if (query.isRead) this.#keepRead(query);
-      entry.timer.refresh();
-      this.#checkRead();
-    };
+    this.#watch.add(query);
+  }
+
+  release(query: Query): void {
+    const entry = this.#entries.get(query.identity.id);
+    if (entry === undefined) return;
+    entry.polls--;
+    if (entry.polls === 0) this.#watch.delete(query);
+    this.#answered(entry);
+  }
+
+  /** Begins the clock of a query anew, which was asked about and answered at once. */
+  touch(query: Query): void {
+    const entry = this.#entries.get(query.identity.id);
+    if (entry !== undefined) this.#answered(entry);
+  }
+
+  #answered(entry: Entry): void {
+    if (entry.query.isRead) this.#keepRead(entry.query);
+    entry.timer.refresh();
+    this.#checkRead();
   }
 
   /**
@@ -112,9 +128,10 @@ export class Queries {
     this.#read.add(query);
     if (!query.isWhole) return;
     this.#whole.add(query);
+    if (this.#whole.size <= this.#options.wholeMax) return;
     const [oldest] = this.#whole;
-    if (this.#whole.size <= this.#options.wholeMax || oldest === undefined) return;
-    this.#remove(oldest, 'was removed to make room: its first answer told all of it', failures.cancelled());
+    if (oldest !== undefined)
+      this.#remove(oldest, 'was removed to make room: its first answer told all of it', failures.cancelled());
   }
 
   /** Removes a query whose reader needs it no more. */
@@ -144,6 +161,7 @@ export class Queries {
   }
 
   close(): void {
+    this.#watch.close();
     for (const { timer, query } of this.#entries.values()) {
       clearTimeout(timer);
       query.remove(failures.shuttingDown());
@@ -165,6 +183,7 @@ export class Queries {
     if (entry === undefined) return;
     clearTimeout(entry.timer);
     this.#entries.delete(id);
+    this.#watch.delete(query);
     this.#read.delete(query);
     this.#whole.delete(query);
     query.remove(failure);

@@ -1,4 +1,3 @@
-import { EventEmitter } from 'node:events';
 import {
   type Batch,
   type Column,
@@ -31,11 +30,11 @@ export interface QueryIdentity {
   readonly owner: string;
 }
 
-interface QueryEvents {
-  /** There are rows, or an end, that were not there before. */
-  change: [];
-  /** The state has become final. */
-  settled: [];
+/** A request that waits for a page. */
+interface Poll {
+  readonly since: number;
+  readonly timer: NodeJS.Timeout;
+  readonly wake: () => void;
 }
 
 /** The database is asked for its progress at most this often, */
@@ -45,14 +44,19 @@ const askAfterMs = 200;
 
 /**
  * One POST: a statement's execution (`#state`), the rows it has given back (`#ring`), and the pages they are handed out
- * in (`#pages`). Lives on the main thread and never looks into a row. `change` wakes the poll that waits.
+ * in (`#pages`). Lives on the main thread and never looks into a row.
  */
-export class Query extends EventEmitter<QueryEvents> implements StatementObserver {
+export class Query implements StatementObserver {
   readonly identity: QueryIdentity;
+  /** Called once, when the state has become final. */
+  onSettled: (() => void) | null = null;
   readonly #limits: QueryLimits;
   readonly #storage: Storage;
   readonly #ring = new Ring();
-  readonly #pages = new Pages((number) => this.#fill(number));
+  readonly #pages = new Pages(
+    () => this.#ready(),
+    (number) => this.#take(number),
+  );
   #state: QueryState = running;
   #handle: StatementHandle | null = null;
   #columns: readonly Column[] = [];
@@ -65,10 +69,10 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   #startedAt: number | null = null;
   #runningMs = 0;
   #timeout: NodeJS.Timeout | null = null;
-  #askedAt = 0;
+  #poll: Poll | null = null;
+  #askedAt = Number.NEGATIVE_INFINITY;
 
   constructor(identity: QueryIdentity, limits: QueryLimits, storage: Storage) {
-    super();
     this.identity = identity;
     this.#limits = limits;
     this.#storage = storage;
@@ -111,6 +115,15 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
 
   snapshot(): Snapshot {
     return { state: this.#state, columns: this.#columns, stats: this.#stats() };
+  }
+
+  /** Asks the database how far the statement is, if a poll has waited for a while and it was not asked just now. */
+  askExamined(): void {
+    if (this.#poll === null || this.#startedAt === null) return;
+    const now = performance.now();
+    if (now < this.#poll.since + askAfterMs || now < this.#askedAt + askIntervalMs) return;
+    this.#askedAt = now;
+    this.#handle?.askExamined();
   }
 
   /** Ends the statement as its client wishes; does nothing if it has ended. */
@@ -157,7 +170,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.#result.bytes += batch.length;
     this.#account();
     if (this.#storage.isOver) this.cancel(failures.storageFull(this.#storage.bytesMax));
-    else this.emit('change');
+    else this.#wakeIfReady();
   }
 
   examined(rows: number): void {
@@ -182,20 +195,18 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
       this.#ring.clear();
       this.#account();
     }
-    this.emit('change');
-    this.emit('settled');
+    this.#wakeIfReady();
+    this.onSettled?.();
   }
 
-  async #fill(number: number): Promise<Page> {
-    if (!this.#isReady()) await this.#wait();
+  #take(number: number): Page {
     const { pageRows, pageBytes } = this.#limits;
     const rows = this.#ring.rows === 0 ? noRows : this.#ring.take(pageRows, pageBytes);
     if (rows.count > 0) this.#credit(rows.count);
     const atEnd = !this.isRunning && this.#ring.rows === 0;
     const next = atEnd ? null : rows.count > 0 ? number + 1 : number;
-    const page: Page = { ...this.snapshot(), number, rows, next };
     this.#account(next === number ? undefined : rows.heldBytes);
-    return page;
+    return { state: this.#state, columns: this.#columns, stats: this.#stats(), number, rows, next };
   }
 
   #isReady(): boolean {
@@ -209,30 +220,25 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     );
   }
 
-  /** Until the page is ready or the wait is over. */
-  async #wait(): Promise<void> {
+  /** Until the page is ready or the wait is over; undefined if there is nothing to wait for. */
+  #ready(): Promise<void> | undefined {
     const { waitMs } = this.#limits;
-    if (waitMs === 0) return;
-    await new Promise<void>((resolve) => {
-      let askTimer: NodeJS.Timeout;
-      const ask = (): void => {
-        this.#askedAt = performance.now();
-        this.#handle?.askExamined();
-        askTimer = setTimeout(ask, askIntervalMs);
-      };
-      askTimer = setTimeout(ask, Math.max(askAfterMs, this.#askedAt + askIntervalMs - performance.now()));
-      const finish = (): void => {
-        clearTimeout(waitTimer);
-        clearTimeout(askTimer);
-        this.off('change', check);
-        resolve();
-      };
-      const waitTimer = setTimeout(finish, waitMs);
-      const check = (): void => {
-        if (this.#isReady()) finish();
-      };
-      this.on('change', check);
+    if (waitMs === 0 || this.#isReady()) return undefined;
+    return new Promise((wake) => {
+      this.#poll = { since: performance.now(), timer: setTimeout(() => this.#wake(), waitMs), wake };
     });
+  }
+
+  #wakeIfReady(): void {
+    if (this.#poll !== null && this.#isReady()) this.#wake();
+  }
+
+  #wake(): void {
+    const poll = this.#poll;
+    if (poll === null) return;
+    this.#poll = null;
+    clearTimeout(poll.timer);
+    poll.wake();
   }
 
   /** Lets the worker send as many rows again as were handed out. */

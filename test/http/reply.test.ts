@@ -53,7 +53,7 @@ t.test('JSON is the parts one after the other, be they few or many, small or lar
     ['[', large, ',', large.subarray(0, 1), new Uint8Array(0), ']'],
     Array.from({ length: 5000 }, (_, index) => `${index},`),
     ['x'.repeat(64 * 1024)],
-    ['x'.repeat(64 * 1024 + 1)],
+    ['"', Buffer.from('ä😀'.repeat(16 * 1024)), '"'],
     [''],
   ];
   for (const parts of bodies) {

@@ -9,30 +9,34 @@ const nothing = { rows: 0, bytes: 0 };
 /** A reader's page by hand: the test decides when each is ready and what it holds. */
 class Filler {
   readonly asked: number[] = [];
-  readonly pages = new Pages((number) => {
-    this.asked.push(number);
-    return new Promise((resolve, reject) => {
-      this.#number = number;
-      this.#resolve = resolve;
-      this.fail = reject;
-    });
-  });
+  readonly pages = new Pages(
+    () =>
+      new Promise((resolve, reject) => {
+        this.#ready = resolve;
+        this.fail = reject;
+      }),
+    (number) => {
+      this.asked.push(number);
+      return this.#take(number);
+    },
+  );
   fail: (error: Error) => void = () => {};
-  #number = 0;
-  #resolve: (page: Page) => void = () => {};
+  #ready: () => void = () => {};
+  #take: (number: number) => Page = () => {
+    throw new Error('a page was made before its time');
+  };
 
   /** @param next undefined: as a query has it, the next number after rows and the same one after none */
   fill(rows: readonly string[], next?: number | null): void {
-    const number = this.#number;
-    const byRule = rows.length > 0 ? number + 1 : number;
-    this.#resolve({
+    this.#take = (number) => ({
       state: running,
       columns: [],
       stats: { runningMs: 1, scan: nothing, write: nothing, result: nothing },
       number,
       rows: rowsOf(rows),
-      next: next === undefined ? byRule : next,
+      next: next !== undefined ? next : rows.length > 0 ? number + 1 : number,
     });
+    this.#ready();
   }
 }
 

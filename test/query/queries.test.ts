@@ -40,10 +40,10 @@ class Stage {
   /** A query that has ended and been read to its end. */
   async addRead(owner = 'ann'): Promise<Query> {
     const query = this.add(owner);
-    const release = this.queries.hold(query);
+    this.queries.hold(query);
     query.ended(outcome);
     await query.page(0);
-    release();
+    this.queries.release(query);
     return query;
   }
 
@@ -156,7 +156,7 @@ t.test('a result expires by its last answer, not by its first', async (t) => {
   let last = 0;
   for (let poll = 0; poll < 6; poll++) {
     await sleep(50);
-    stage.queries.hold(query)();
+    stage.queries.touch(query);
     last = performance.now();
   }
   t.equal(stage.queries.size, 1);
@@ -168,14 +168,15 @@ t.test('a result expires by its last answer, not by its first', async (t) => {
 t.test('the clock of a result stands while a poll waits, and begins anew with its answer', async (t) => {
   const stage = new Stage(t, { resultTimeoutMs: 40 });
   const query = stage.add('ann');
-  const releases = [stage.queries.hold(query), stage.queries.hold(query)];
+  stage.queries.hold(query);
+  stage.queries.hold(query);
   await sleep(120);
   t.equal(stage.queries.find('q1', 'ann'), query);
-  releases[0]?.();
+  stage.queries.release(query);
   await sleep(120);
   t.equal(stage.queries.find('q1', 'ann'), query, 'one of two polls still waits');
   const released = performance.now();
-  releases[1]?.();
+  stage.queries.release(query);
   await until(() => stage.queries.size === 0, 'the query is gone');
   const afterMs = performance.now() - released;
   t.ok(afterMs >= 38, `it expired ${afterMs} ms after the answer`);
@@ -184,10 +185,10 @@ t.test('the clock of a result stands while a poll waits, and begins anew with it
 t.test('the answer to a poll of a query that is gone starts no clock', async (t) => {
   const stage = new Stage(t, { resultTimeoutMs: 30 });
   const query = stage.add('ann');
-  const release = stage.queries.hold(query);
+  stage.queries.hold(query);
   stage.queries.finish(query);
-  release();
-  stage.queries.hold(query)();
+  stage.queries.release(query);
+  stage.queries.touch(query);
   await sleep(60);
   t.strictSame(stage.removals(), ['q1 was finished by the client'], 'it is removed once');
 });
@@ -222,12 +223,12 @@ t.test('a drain is over at once when nothing is unread, and else with the last a
   const drained = stage.queries.read(forever).then(() => {
     over = true;
   });
-  const release = stage.queries.hold(query);
+  stage.queries.hold(query);
   query.ended(outcome);
   await query.page(0);
   await sleep(5);
   t.equal(over, false, 'its answer has not left yet');
-  release();
+  stage.queries.release(query);
   await drained;
   t.equal(over, true);
 });

@@ -38,7 +38,7 @@ class Stage {
   constructor(changed: Partial<QueryLimits> = {}, storage = new Storage(1_000_000)) {
     this.storage = storage;
     this.query = new Query({ id: 'q', sessionId: 's', owner: 'u' }, { ...limits, ...changed }, storage);
-    this.query.on('settled', () => this.settled++);
+    this.query.onSettled = () => this.settled++;
   }
 
   /** A statement that has been handed to a session, and sent to the database. */
@@ -82,7 +82,7 @@ async function isPending(promise: Promise<unknown>): Promise<boolean> {
 t.test('the statement is handed over with as much credit as the buffer has room', async (t) => {
   const stage = new Stage();
   stage.start();
-  t.strictSame(stage.request, { sql: 'SELECT 1', creditBytes: 10_000, creditRows: 100 });
+  t.strictSame(stage.request, { sql: 'SELECT 1', creditBytes: 10_000, creditRows: 100, gzip: null });
   stage.query.cancel(failures.cancelled());
 });
 
@@ -555,19 +555,30 @@ t.test('the write progress is the affected rows of a statement that succeeded', 
   t.equal(stage.query.snapshot().stats.write.rows, 12);
 });
 
-t.test('the database is asked for its count only while a poll waits for long', async (t) => {
-  const stage = new Stage({ waitMs: 300 });
-  stage.start();
+t.test('the database is asked for its count only on behalf of a poll that has waited, and once a second', async (t) => {
+  const stage = new Stage();
+  stage.start(false);
   await sleep(250);
+  stage.query.askExamined();
   t.equal(stage.asks, 0, 'nobody polls');
-  await stage.page(0);
+  const poll = stage.page(0);
+  stage.query.askExamined();
+  t.equal(stage.asks, 0, 'a poll that has just come may be answered at once');
+  await sleep(250);
+  stage.query.askExamined();
+  t.equal(stage.asks, 0, 'of a statement that waits its turn, the database knows nothing');
+  stage.query.started();
+  stage.query.askExamined();
   t.equal(stage.asks, 1);
-  const quick = new Stage({ waitMs: 20 });
-  quick.start();
-  await quick.page(0);
-  t.equal(quick.asks, 0, 'a quick poll asks nothing');
+  stage.query.askExamined();
+  t.equal(stage.asks, 1, 'it was asked just now');
+  await sleep(1_050);
+  stage.query.askExamined();
+  t.equal(stage.asks, 2);
   stage.query.cancel(failures.cancelled());
-  quick.query.cancel(failures.cancelled());
+  await poll;
+  stage.query.askExamined();
+  t.equal(stage.asks, 2);
 });
 
 t.test('the columns are none until they are known and then the same', async (t) => {
@@ -580,17 +591,4 @@ t.test('the columns are none until they are known and then the same', async (t) 
   t.equal((await stage.page(0)).columns, columns);
   observer.failed(failure);
   t.equal((await stage.page(1)).columns, columns, 'also when it fails');
-});
-
-t.test('a query leaves no listener behind, however often it is polled', async (t) => {
-  const stage = new Stage({ waitMs: 0 });
-  stage.start();
-  for (let poll = 0; poll < 50; poll++) await stage.page(0);
-  const waiting = new Stage({ waitMs: 1 });
-  waiting.start();
-  for (let poll = 0; poll < 20; poll++) await waiting.page(0);
-  for (const { query } of [stage, waiting]) {
-    t.equal(query.listenerCount('change'), 0);
-    query.cancel(failures.cancelled());
-  }
 });
