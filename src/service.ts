@@ -165,6 +165,7 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
       pageBytes: config.page_bytes_max,
       bufferRowsMax: config.buffer_rows_max,
       bufferBytes: config.buffer_bytes_max,
+      gzipLevel: config.gzip_level,
       statementTimeoutMs: config.statement_timeout_secs * 1_000,
     },
     anonymous:

@@ -93,6 +93,7 @@ for (const server of await sharedServers()) {
           pageBytes: 16 * MiB,
           bufferRows: 5_000_000,
           bufferBytes: 32 * MiB,
+          gzipLevel: 0,
           statementTimeoutMs: 60_000,
         },
         new Storage(1024 * MiB),

@@ -1,8 +1,35 @@
-import { crc32 } from 'node:zlib';
+import { promisify } from 'node:util';
+import { constants, crc32, inflateRaw } from 'node:zlib';
 import type { Deflated } from '../wire/statement.ts';
 
-/** Bytes that go into a gzip member: as they are, or compressed already. */
-export type GzipPart = Uint8Array | Deflated;
+/** What goes into a gzip member: as it is, or compressed already. */
+export type GzipPart = string | Uint8Array | Deflated;
+
+/** Whether a request's Accept-Encoding names gzip (RFC 9110, section 12.5.3). */
+export function acceptsGzip(acceptEncoding: string | undefined): boolean {
+  const weights = new Map<string, number>();
+  for (const coding of (acceptEncoding ?? '').toLowerCase().split(',')) {
+    const [name = '', ...parameters] = coding.split(';').map((part) => part.trim());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    weights.set(name, weight === undefined ? 1 : Number(weight.slice(2)));
+  }
+  return (weights.get('gzip') ?? weights.get('x-gzip') ?? weights.get('*') ?? 0) > 0;
+}
+
+export function isDeflated(part: GzipPart): part is Deflated {
+  return typeof part === 'object' && 'crc' in part;
+}
+
+const inflateRawInBackground = promisify(inflateRaw);
+
+/** The same parts for a client that does not take gzip. They are inflated off this thread. */
+export function inflated(parts: readonly GzipPart[]): Promise<(string | Uint8Array)[]> {
+  return Promise.all(
+    parts.map((part) =>
+      isDeflated(part) ? inflateRawInBackground(part.bytes, { finishFlush: constants.Z_SYNC_FLUSH }) : part,
+    ),
+  );
+}
 
 /** RFC 1952, section 2.3: deflate, no flags, no time, no name, any operating system. */
 const header = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff);
@@ -18,14 +45,16 @@ export function gzipPieces(parts: readonly GzipPart[]): Uint8Array[] {
   let crc = 0;
   let length = 0;
   for (const part of parts) {
-    if (part instanceof Uint8Array) {
-      storeBlocks(pieces, part);
-      crc = crc32(part, crc);
-    } else {
+    if (isDeflated(part)) {
       pieces.push(part.bytes);
       crc = combinedCrc(crc, part.crc, part.length);
+      length += part.length;
+    } else {
+      const bytes = typeof part === 'string' ? Buffer.from(part) : part;
+      storeBlocks(pieces, bytes);
+      crc = crc32(bytes, crc);
+      length += bytes.length;
     }
-    length += part.length;
   }
   const trailer = Buffer.alloc(13);
   // A last block, of no bytes.

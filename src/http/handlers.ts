@@ -11,8 +11,9 @@ import { newSessionId, type Sessions } from '../session/sessions.ts';
 import { type Failure, failures } from '../wire/statement.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonText } from './body.ts';
+import { acceptsGzip } from './gzip.ts';
 import { httpErrors } from './http-error.ts';
-import { replyEmpty, replyJson, replyText } from './reply.ts';
+import { replyEmpty, replyJson, replyPage, replyText } from './reply.ts';
 import type { Route } from './router.ts';
 
 export interface HandlerLimits {
@@ -22,6 +23,8 @@ export interface HandlerLimits {
   readonly pageBytes: number;
   readonly bufferRowsMax: number;
   readonly bufferBytes: number;
+  /** For clients that accept gzip; 0: not at all. */
+  readonly gzipLevel: number;
   readonly statementTimeoutMs: number;
 }
 
@@ -83,7 +86,8 @@ export class Handlers {
     }
     const sessionId = 'id' in session ? session.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const identity = { id: newQueryId(), sessionId, owner: account.user };
-    const query = new Query(identity, queryLimits(body.pagination, limits), storage);
+    const gzipLevel = acceptsGzip(request.headers['accept-encoding']) ? limits.gzipLevel : 0;
+    const query = new Query(identity, queryLimits(body.pagination, gzipLevel, limits), storage);
     queries.add(query);
     if ('id' in session) query.start(body.sql, (statement, observer) => session.run(statement, observer));
     else query.failed(session);
@@ -93,12 +97,12 @@ export class Handlers {
         queries.finish(query, 'was abandoned: its client went away before the first answer');
       }
     });
-    await this.#answerPage(query, 0, response);
+    await this.#answerPage(query, 0, request, response);
   }
 
   async #getPage(id: string, page: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
-    await this.#answerPage(query, page, response);
+    await this.#answerPage(query, page, request, response);
   }
 
   async #getStats(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -128,7 +132,7 @@ export class Handlers {
     replyText(response, 200, 'ready');
   }
 
-  async #answerPage(query: Query, number: number, response: ServerResponse): Promise<void> {
+  async #answerPage(query: Query, number: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { queries } = this.#parts;
     if (response.destroyed) throw new RequestAbortedError('the client went away before its page was looked for');
     const ready = query.page(number);
@@ -137,7 +141,8 @@ export class Handlers {
     // The clock of the result stands until the answer has left, or its client has.
     queries.hold(query);
     response.once('close', () => queries.release(query));
-    replyJson(response, pageBody(query.identity, await ready));
+    const body = pageBody(query.identity, await ready);
+    await replyPage(response, body, acceptsGzip(request.headers['accept-encoding']));
   }
 
   async #find(id: string, request: IncomingMessage): Promise<Query> {
@@ -186,13 +191,14 @@ export class Handlers {
   }
 }
 
-function queryLimits(pagination: Pagination, limits: HandlerLimits): QueryLimits {
+function queryLimits(pagination: Pagination, gzipLevel: number, limits: HandlerLimits): QueryLimits {
   return {
     waitMs: pagination.waitSecs * 1_000,
     pageRows: Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer),
     pageBytes: limits.pageBytes,
     bufferRows: pagination.maxRowsInBuffer,
     bufferBytes: limits.bufferBytes,
+    gzipLevel,
     statementTimeoutMs: limits.statementTimeoutMs,
   };
 }

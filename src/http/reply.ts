@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { BodyParts } from '../protocol/v1/response.ts';
+import { gzipPieces, inflated, isDeflated } from './gzip.ts';
 import type { HttpError } from './http-error.ts';
 
 export function replyText(
@@ -42,14 +43,29 @@ export function replyEmpty(response: ServerResponse): void {
 }
 
 /** The parts are written as they are, and joined by nobody: Node sends the head and all of them at once. */
-export function replyJson(response: ServerResponse, parts: BodyParts): void {
+export function replyJson(response: ServerResponse, parts: readonly (string | Uint8Array)[], headers = {}): void {
   let length = 0;
   for (const part of parts) length += typeof part === 'string' ? Buffer.byteLength(part) : part.length;
   response.writeHead(200, {
     'Content-Type': 'application/json',
     'Content-Length': length,
     'Cache-Control': 'no-store',
+    ...headers,
   });
   for (const part of parts) response.write(part);
   response.end();
+}
+
+/**
+ * As `replyJson`, of parts some of which may be compressed. If so, all go out as gzip, but for a client that asked for it
+ * with its statement and does not with this page.
+ */
+export async function replyPage(response: ServerResponse, parts: BodyParts, asGzip: boolean): Promise<void> {
+  if (parts.some(isDeflated)) {
+    const headers = { Vary: 'Accept-Encoding' };
+    if (asGzip) replyJson(response, gzipPieces(parts), { ...headers, 'Content-Encoding': 'gzip' });
+    else replyJson(response, await inflated(parts), headers);
+  } else {
+    replyJson(response, parts as readonly (string | Uint8Array)[]);
+  }
 }

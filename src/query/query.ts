@@ -20,6 +20,8 @@ export interface QueryLimits {
   readonly pageBytes: number;
   readonly bufferRows: number;
   readonly bufferBytes: number;
+  /** zlib's; 0: rows are not compressed. */
+  readonly gzipLevel: number;
   readonly statementTimeoutMs: number;
 }
 
@@ -94,8 +96,9 @@ export class Query implements StatementObserver {
 
   /** @param run hands the statement to a session, with this query as its observer */
   start(sql: string, run: (request: StatementRequest, observer: StatementObserver) => StatementHandle): void {
-    const { bufferBytes, bufferRows } = this.#limits;
-    const handle = run({ sql, creditBytes: bufferBytes, creditRows: bufferRows, gzip: null }, this);
+    const { bufferBytes, bufferRows, gzipLevel, pageRows } = this.#limits;
+    const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
+    const handle = run({ sql, creditBytes: bufferBytes, creditRows: bufferRows, gzip }, this);
     if (this.isRunning) this.#handle = handle;
   }
 

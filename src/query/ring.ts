@@ -1,8 +1,8 @@
-import { type Batch, rowEndsOffset } from '../wire/statement.ts';
+import { type Batch, type Deflated, rowEndsOffset } from '../wire/statement.ts';
 
-/** Rows taken from the ring: pieces of JSON text that, joined by commas, are the rows. */
+/** Rows taken from the ring: pieces of JSON text, compressed or not, that, joined by commas, are the rows. */
 export interface Rows {
-  readonly pieces: readonly Uint8Array[];
+  readonly pieces: readonly (Uint8Array | Deflated)[];
   readonly count: number;
   /** Length of the JSON text, the commas between the pieces included. */
   readonly bytes: number;
@@ -14,7 +14,8 @@ export const noRows: Rows = { pieces: [], count: 0, bytes: 0, heldBytes: 0 };
 
 interface Slot {
   readonly batch: Batch;
-  readonly rowEnds: Uint32Array;
+  /** None if the batch is compressed. */
+  readonly rowEnds: Uint32Array | null;
 }
 
 /**
@@ -54,7 +55,8 @@ export class Ring {
     if (this.#count === this.#slots.length) this.#grow();
     this.#slots[(this.#head + this.#count) % this.#slots.length] = {
       batch,
-      rowEnds: new Uint32Array(batch.buffer, rowEndsOffset(batch.length), batch.rows),
+      rowEnds:
+        batch.deflatedCrc === undefined ? new Uint32Array(batch.buffer, rowEndsOffset(batch.length), batch.rows) : null,
     };
     this.#count++;
     this.#rows += batch.rows;
@@ -62,14 +64,24 @@ export class Ring {
     this.#heldBytes += batch.buffer.byteLength;
   }
 
-  /** Takes rows until one of the limits is reached; at least one, if there is any. */
+  /** Takes rows until one of the limits is reached; at least one, if there is any. A compressed batch goes whole. */
   take(rowsMax: number, bytesMax: number): Rows {
-    const pieces: Uint8Array[] = [];
+    const pieces: (Uint8Array | Deflated)[] = [];
     let count = 0;
     let bytes = 0;
     const heldBefore = this.#heldBytes;
     while (this.#count > 0 && count < rowsMax) {
       const { batch, rowEnds } = this.#slots[this.#head] as Slot;
+      if (rowEnds === null) {
+        const after = bytes + (count === 0 ? 0 : 1) + batch.length;
+        if (count > 0 && (count + batch.rows > rowsMax || after > bytesMax)) break;
+        pieces.push({ bytes: new Uint8Array(batch.buffer), length: batch.length, crc: batch.deflatedCrc ?? 0 });
+        bytes = after;
+        count += batch.rows;
+        this.#bytes -= batch.length;
+        this.#drop(batch);
+        continue;
+      }
       const from = this.#headRows === 0 ? 0 : (rowEnds[this.#headRows - 1] as number) + 1;
       const separator = count === 0 ? 0 : 1;
       const fitting = lastRowWithin(rowEnds, this.#headRows, from + bytesMax - bytes - separator);

@@ -116,8 +116,8 @@ export interface StatementRequest {
 export interface GzipRequest {
   /** zlib's, from 1 to 9. */
   readonly level: number;
-  /** Of a batch: one that is compressed can only be handed out whole. */
-  readonly rowsMax: number;
+  /** Rows of a full page: what is compressed can only be handed out whole. */
+  readonly pageRows: number;
 }
 
 /** Told what becomes of a statement. `ended` and `failed` come once, and nothing after them. */

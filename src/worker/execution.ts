@@ -68,6 +68,7 @@ export class Execution implements ResultSink {
   readonly #gzip: GzipRequest | null;
   #columns: readonly Column[] | null = null;
   #columnsTold = false;
+  #toldRows = 0;
   #encoder: RowEncoder | null = null;
   #end: StatementEnd | null = null;
   #told = false;
@@ -194,8 +195,10 @@ export class Execution implements ResultSink {
     this.#dropRows();
   }
 
+  /** Rows that the batch under way may have. Compressed ones end where pages do, so that full pages are made of them. */
   get #batchRowsMax(): number {
-    return Math.min(this.#creditRows, this.#gzip?.rowsMax ?? this.#creditRows);
+    if (this.#gzip === null) return this.#creditRows;
+    return Math.min(this.#creditRows, this.#gzip.pageRows - (this.#toldRows % this.#gzip.pageRows));
   }
 
   #afterRows(): void {
@@ -220,6 +223,7 @@ export class Execution implements ResultSink {
     // To be asked before the memory is given away, since it is then no longer ours to measure.
     this.#creditBytes -= batch.buffer.byteLength;
     this.#creditRows -= batch.rows;
+    this.#toldRows += batch.rows;
     this.#post(batch, null, false);
     if (this.#creditBytes > 0 && this.#creditRows > 0) return;
     this.#paused = true;

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { constants, crc32, deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { Rows } from '#src/query/ring.js';
 import { type Batch, rowEndsOffset } from '#src/wire/statement.js';
 
@@ -17,9 +18,21 @@ export function batchOf(rows: readonly string[]): Batch {
   return { buffer, length: text.length, rows: rows.length };
 }
 
+/** The same batch, compressed as a worker does it. */
+export function deflated(batch: Batch): Batch {
+  const text = new Uint8Array(batch.buffer, 0, batch.length);
+  const run = deflateRawSync(text, { finishFlush: constants.Z_SYNC_FLUSH });
+  const buffer = new ArrayBuffer(run.length);
+  new Uint8Array(buffer).set(run);
+  return { ...batch, buffer, deflatedCrc: crc32(text) };
+}
+
 /** The JSON text of rows that were taken, as a response puts it together. */
 export function textOf(rows: Rows): string {
-  return rows.pieces.map((piece) => Buffer.from(piece).toString()).join(',');
+  return rows.pieces
+    .map((piece) => ('crc' in piece ? inflateRawSync(piece.bytes, { finishFlush: constants.Z_SYNC_FLUSH }) : piece))
+    .map((bytes) => Buffer.from(bytes).toString())
+    .join(',');
 }
 
 /** Numbers from 0 up to 1 that come again with the same seed (mulberry32). */

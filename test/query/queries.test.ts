@@ -30,7 +30,15 @@ class Stage {
   add(owner = 'ann', waitMs = forever): Query {
     const query = new Query(
       { id: `q${++this.#made}`, sessionId: 's', owner },
-      { waitMs, pageRows: 10, pageBytes: 1_000, bufferRows: 10, bufferBytes: 1_000, statementTimeoutMs: forever },
+      {
+        waitMs,
+        pageRows: 10,
+        pageBytes: 1_000,
+        bufferRows: 10,
+        bufferBytes: 1_000,
+        gzipLevel: 0,
+        statementTimeoutMs: forever,
+      },
       new Storage(1_000_000),
     );
     this.queries.add(query);

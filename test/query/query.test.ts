@@ -22,6 +22,7 @@ const limits: QueryLimits = {
   pageBytes: 1_000,
   bufferRows: 100,
   bufferBytes: 10_000,
+  gzipLevel: 0,
   statementTimeoutMs: forever,
 };
 

@@ -17,6 +17,7 @@ function waitedFor(onAsk: () => void): Query {
       pageBytes: 1_000,
       bufferRows: 10,
       bufferBytes: 1_000,
+      gzipLevel: 0,
       statementTimeoutMs: forever,
     },
     new Storage(1_000_000),

@@ -1,20 +1,40 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { type EventEmitter, once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer, type Server } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { TLSSocket } from 'node:tls';
 import mysql from 'mysql2';
-import t from 'tap';
-import type { ColumnDefinition } from '#src/worker/columns.js';
-import { Connection, Pipeline } from '#src/worker/connection.js';
+import t, { type Test } from 'tap';
+import type { DatabaseAddress } from '#src/wire/messages.js';
+import type { ResultSink } from '#src/worker/answers.js';
+import { cellKind } from '#src/worker/cells.js';
+import { Connection, type ConnectOptions, Pipeline } from '#src/worker/connection.js';
 import { connectRefusal, type DriverError } from '#src/worker/failures.js';
+import type { Ending } from '#src/worker/packets.js';
+import {
+  columnPayloads,
+  continuedLength,
+  eofPayload,
+  errorPayload,
+  framed,
+  okPayload,
+} from '../support/answer-packets.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
 // Both servers share the machine with whatever else it does.
 t.setTimeout(240_000);
+
+const MiB = 1024 * 1024;
+const options = {
+  user: 'root',
+  password: '',
+  timeoutMs: 10_000,
+  rowBytesMax: 64 * MiB,
+} satisfies Partial<ConnectOptions>;
 
 const packageFile = new URL('../../../package.json', import.meta.url);
 
@@ -28,220 +48,423 @@ t.test('the driver is the version whose inside is known', (t) => {
 });
 
 /** The inside of the driver, as loosely as a test that looks for changes must see it. */
-type Inside = Record<string, unknown> & { constructor: { name: string; prototype: Record<string, unknown> } };
-const driverInside = mysql as unknown as {
-  createQuery(sql: string, values: undefined, done: undefined, config: object): Inside;
-};
+interface Inside extends EventEmitter {
+  readonly stream: Socket;
+  packetParser: { execute(chunk: Buffer): void };
+  readonly threadId: unknown;
+  readonly _mariadbExtendedMetadata: unknown;
+  changeUser(options: object, done: (error: Error | null) => void): void;
+  end(): void;
+}
 
-t.test("the driver's command for a statement is a machine whose states are methods", (t) => {
-  const command = driverInside.createQuery('', undefined, undefined, {});
-  t.equal(command.constructor.name, 'Query');
-  const methods = command.constructor.prototype;
-  t.type(methods['start'], 'function');
-  t.type(methods['execute'], 'function', 'packets come to execute, which hands them to the state');
-  t.equal((methods['start'] as (...args: never) => unknown).length, 2, 'start takes a packet and the connection');
-  t.ok('next' in command, 'the state is kept in next');
-  t.ok('onResult' in command, 'an error goes to onResult');
-  t.ok('sql' in command);
-  t.end();
-});
+/** A result, written down. */
+class Result implements ResultSink {
+  readonly told: string[] = [];
+  readonly end: Promise<Ending>;
+  #ended: (ending: Ending) => void = () => {};
+  #failed: (error: DriverError) => void = () => {};
+
+  constructor() {
+    this.end = new Promise((resolve, reject) => {
+      this.#ended = resolve;
+      this.#failed = reject;
+    });
+    // Not every test is about the end.
+    this.end.catch(() => {});
+  }
+
+  columns(definitions: Parameters<ResultSink['columns']>[0]): void {
+    this.told.push(`columns ${definitions.map(({ name }) => name).join()}`);
+  }
+
+  row(bytes: Buffer, start: number, end: number): void {
+    this.told.push(`row ${bytes.toString('utf8', start, end)}`);
+  }
+
+  rowTooLarge(): void {
+    this.told.push('row too large');
+  }
+
+  ended(ending: Ending): void {
+    this.told.push('ended');
+    this.#ended(ending);
+  }
+
+  failed(error: DriverError): void {
+    this.told.push(`failed ${error.errno}`);
+    this.#failed(error);
+  }
+}
 
 for (const server of await sharedServers()) {
   const { kind } = server;
+  const tcp = { host: '127.0.0.1', port: server.port };
+  const hasTls = kind === 'mysql' || (await server.sql('SELECT @@have_ssl')) === 'YES';
+  const ways: [string, DatabaseAddress][] = [[`${kind}, by its socket`, { socketPath: server.socketPath }]];
+  if (hasTls) ways.push([`${kind}, by TLS`, { ...tcp, tls: 'on' }]);
 
-  t.test(`the packets of the driver are as the hook takes them (${kind})`, async (t) => {
-    const connection = mysql.createConnection({ socketPath: server.socketPath, user: 'root' });
-    t.teardown(() => connection.destroy());
-    const packets: Inside[] = [];
-    const Query = driverInside.createQuery('', undefined, undefined, {}).constructor as unknown as new (
-      options: object,
-      done: (error: Error) => void,
-    ) => { start(packet: unknown, connection: unknown): unknown };
-    const inside = await new Promise<Inside>((resolve, reject) => {
-      let connectionOfCommand: unknown;
-      const state = (packet: Inside): unknown => {
-        packets.push({ ...packet, isEOF: (packet['isEOF'] as () => boolean).call(packet) } as unknown as Inside);
-        // Column count, one column, its end, one row, the end.
-        if (packets.length < 5) return state;
-        resolve(connectionOfCommand as Inside);
-        return null;
+  for (const isTls of hasTls ? [false, true] : [false]) {
+    t.test(`the inside of the driver is as it is used here (${kind}${isTls ? ' with TLS' : ''})`, async (t) => {
+      const sockets: Socket[] = [];
+      const stream = (): Socket => {
+        const socket = connect(server.socketPath);
+        sockets.push(socket);
+        return socket;
       };
-      class Hook extends Query {
-        override start(packet: unknown, connection: unknown): unknown {
-          connectionOfCommand = connection;
-          super.start(packet, connection);
-          return state;
-        }
+      const connection = mysql.createConnection({
+        ...(isTls ? { ...tcp, ssl: { rejectUnauthorized: false } } : { stream }),
+        user: 'root',
+        flags: ['-CLIENT_QUERY_ATTRIBUTES'],
+      });
+      t.teardown(() => connection.destroy());
+      const inside = connection as unknown as Inside;
+      const streamOfLogin = inside.stream;
+      const driverParser = inside.packetParser;
+      const [handshake] = (await once(inside, 'connect')) as [{ serverVersion: string }];
+      t.equal(handshake.serverVersion.includes('MariaDB'), kind === 'mariadb');
+      t.equal(inside.stream instanceof TLSSocket, isTls);
+      if (isTls) {
+        t.not(inside.stream, streamOfLogin, 'what stands before the socket is the stream now');
+      } else {
+        t.strictSame(sockets, [inside.stream], 'it uses the stream that the option makes, and makes one');
       }
-      (connection as unknown as { addCommand(command: object): void }).addCommand(
-        new Hook({ sql: "SELECT 'abc'" }, reject),
+      t.equal(inside.packetParser, driverParser, 'the parser is made once');
+      t.equal(inside._mariadbExtendedMetadata, kind === 'mariadb');
+      t.equal(`${inside.threadId}`, await connectionId(inside));
+
+      // Whatever comes now is for whoever stands in for its parser, and that is looked up for each chunk.
+      t.match(await answerOf(inside, "SELECT 'abc'"), [
+        Buffer.of(1),
+        {},
+        { 0: 0xfe, length: 5 },
+        Buffer.from('\u0003abc'),
+        { 0: 0xfe, length: 5 },
+      ]);
+      const others: Buffer[] = [];
+      inside.packetParser = { execute: (chunk) => others.push(chunk) };
+      inside.stream.write(command("SELECT 'def'"));
+      await until(async () => Buffer.concat(others).includes('\u0003def'));
+
+      inside.packetParser = driverParser;
+      inside.stream.pause();
+      inside.stream.resume();
+      const failure = await new Promise((resolve) => inside.changeUser({ charset: 'UTF8MB4_GENERAL_CI' }, resolve));
+      t.notOk(failure, 'a new login goes by its own parser');
+      t.equal(`${inside.threadId}`, await connectionId(inside));
+      inside.packetParser = driverParser;
+      const closed = once(inside.stream, 'close');
+      inside.end();
+      await closed;
+    });
+  }
+
+  for (const [way, address] of ways) {
+    t.test(`a statement's columns, rows and end are told in order (${way})`, async (t) => {
+      const connection = await open(t, address);
+      t.equal(connection.isMariadb, kind === 'mariadb');
+      t.equal(connection.isIdle, true);
+      const result = new Result();
+      connection.execute("SELECT 1 AS a, 'é' AS b UNION ALL SELECT 2, NULL", result);
+      t.equal(connection.isIdle, false);
+      t.strictSame(await result.end, {
+        outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 },
+        moreResults: false,
+        leftUtf8: false,
+        sessionChanged: false,
+      });
+      t.equal(connection.isIdle, true);
+      t.strictSame(result.told, ['columns a,b', 'row \u00011\u0002é', `row \u00012\ufffd`, 'ended']);
+      t.strictSame(await connection.query("SELECT 'x', NULL, ''"), [['x', null, '']]);
+      const done = new Result();
+      connection.execute('DO 1', done);
+      t.equal((await done.end).outcome.affectedRows, '0');
+      t.strictSame(done.told, ['ended']);
+    });
+
+    t.test(`an error is the server's own, and the connection goes on after it (${way})`, async (t) => {
+      const connection = await open(t, address);
+      for (const [sql, errno, sqlState] of [
+        ['SELEC', 1064, '42000'],
+        ['', 1065, '42000'],
+        ["SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31234, MESSAGE_TEXT = 'é 長'", 31_234, '45000'],
+        ['SELECT 1; SELECT 2', 1064, '42000'],
+      ] as const) {
+        const error = await connection.query(sql).catch((error: unknown) => error as DriverError);
+        t.match(error, { errno, sqlState }, sql);
+      }
+      const error = await connection
+        .query("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'é 長'")
+        .catch((error: unknown) => error as DriverError);
+      t.match(error, { sqlMessage: 'é 長' });
+      t.strictSame(await connection.query('SELECT 5'), [['5']]);
+    });
+
+    t.test(`an error in the midst of the rows comes after them (${way})`, async (t) => {
+      const connection = await open(t, address);
+      const result = new Result();
+      connection.execute('SELECT 1 UNION ALL SELECT (SELECT 1 UNION ALL SELECT 2)', result);
+      t.match(await result.end.catch((error: unknown) => error), { errno: 1242, sqlState: '21000' });
+      t.ok(result.told.length <= 3);
+      t.equal(result.told.at(-1), 'failed 1242');
+      t.strictSame(await connection.query('SELECT 5'), [['5']]);
+    });
+
+    t.test(`commands that are given before the last is answered are answered in order (${way})`, async (t) => {
+      const connection = await open(t, address);
+      const statements = [
+        'SELECT 1',
+        'SELECT nothing',
+        "SELECT 'a' UNION ALL SELECT 'b'",
+        'DO SLEEP(0.05)',
+        'SELECT 2',
+      ];
+      const results = statements.map((sql) => {
+        const result = new Result();
+        connection.execute(sql, result);
+        return result;
+      });
+      const errors = connection.pipeline(new Pipeline([{ type: 'query', sql: 'SET @x = 1' }]));
+      t.strictSame(await connection.query('SELECT @x'), [['1']]);
+      t.strictSame(await errors, [null]);
+      t.strictSame(
+        results.map(({ told }) => told),
+        [
+          ['columns 1', 'row \u00011', 'ended'],
+          ['failed 1054'],
+          ['columns a', 'row \u0001a', 'row \u0001b', 'ended'],
+          ['ended'],
+          ['columns 2', 'row \u00012', 'ended'],
+        ],
       );
+      t.equal(connection.isIdle, true);
     });
-    const payloads = packets.map((packet) => {
-      t.ok(Buffer.isBuffer(packet['buffer']));
-      return (packet['buffer'] as Buffer).subarray(packet['offset'] as number, packet['end'] as number);
+
+    t.test(`a connection that the server ends is lost once, and says so to its commands (${way})`, async (t) => {
+      const connection = await open(t, address);
+      let lost = 0;
+      connection.on('lost', () => lost++);
+      const reason = once(connection, 'lost');
+      const result = new Result();
+      connection.execute('SELECT SLEEP(100)', result);
+      const waiting = t.rejects(connection.pipeline(new Pipeline([{ type: 'reset connection' }])));
+      await runs(server, connection.id);
+      await server.sql(`KILL CONNECTION ${connection.id}`);
+      t.type((await reason)[0], 'string');
+      await t.rejects(result.end);
+      await waiting;
+      await new Promise(setImmediate);
+      t.equal(result.told.length, 1);
+      t.equal(lost, 1);
     });
-    t.same(payloads[0], Buffer.of(1));
-    t.same(payloads[3], Buffer.from('\u0003abc'));
-    t.same(
-      packets.map((packet) => packet['isEOF']),
-      [false, false, true, false, true],
-      'the old end packets are in use',
-    );
-    t.equal(inside['_mariadbExtendedMetadata'], kind === 'mariadb');
-    t.type(inside['threadId'], 'number');
-    for (const method of ['addCommand', 'changeUser', 'pause', 'resume', 'end']) t.type(inside[method], 'function');
-    t.ok('database' in (inside['config'] as object));
-    t.type((inside['stream'] as Inside)['destroy'], 'function');
-  });
 
-  t.test(`a statement's columns, rows and end are told in order (${kind})`, async (t) => {
-    const connection = await open(t, server);
-    t.equal(connection.isMariadb, kind === 'mariadb');
-    const told: unknown[] = [];
-    const ending = await connection.execute("SELECT 1 AS a, 'é' AS b UNION ALL SELECT 2, NULL", {
-      columns: (definitions) => told.push(definitions.map(({ name }: ColumnDefinition) => name)),
-      row: (bytes, start, end) => told.push(bytes.toString('utf8', start, end)),
+    t.test(`a connection that is idle when the server ends it is lost too (${way})`, async (t) => {
+      const connection = await open(t, address);
+      const lost = once(connection, 'lost');
+      await server.sql(`KILL CONNECTION ${connection.id}`);
+      await lost;
+      await t.rejects(connection.query('SELECT 1'), /closed/);
     });
-    t.strictSame(told[0], ['a', 'b']);
-    t.strictSame(told[1], '\u00011\u0002é');
-    t.equal(told.length, 3);
-    t.strictSame(ending, {
-      outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 },
-      moreResults: false,
-      leftUtf8: false,
+
+    t.test(`close and destroy end the connection without calling it lost (${way})`, async (t) => {
+      for (const method of ['close', 'destroy'] as const) {
+        const connection = await open(t, address);
+        const { id } = connection;
+        connection.on('lost', () => t.fail('it was let go, not lost'));
+        connection[method]();
+        await until(async () => (await server.sql(`${processes} WHERE ID = ${id}`)) === '0');
+      }
+      t.pass();
     });
-    t.strictSame(await connection.query("SELECT 'x', NULL, ''"), [['x', null, '']]);
-    const done = await connection.execute('DO 1', { columns: () => t.fail(), row: () => t.fail() });
-    t.equal(done.outcome.affectedRows, '0');
-  });
 
-  t.test(`an error is the server's own, and the connection goes on after it (${kind})`, async (t) => {
-    const connection = await open(t, server);
-    for (const [sql, errno, sqlState] of [
-      ['SELEC', 1064, '42000'],
-      ['', 1065, '42000'],
-      ["SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31234, MESSAGE_TEXT = 'é 長'", 31_234, '45000'],
-      ['SELECT 1; SELECT 2', 1064, '42000'],
-    ] as const) {
-      const error = await connection.query(sql).catch((error: unknown) => error as DriverError);
-      t.match(error, { errno, sqlState }, sql);
-    }
-    const error = await connection
-      .query("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'é 長'")
-      .catch((error: unknown) => error as DriverError);
-    t.match(error, { sqlMessage: 'é 長' });
-    t.strictSame(await connection.query('SELECT 5'), [['5']]);
-  });
-
-  t.test(`an error in the midst of the rows comes after them (${kind})`, async (t) => {
-    const connection = await open(t, server);
-    let rows = 0;
-    const sql = 'SELECT 1 UNION ALL SELECT (SELECT 1 UNION ALL SELECT 2)';
-    await t.rejects(connection.execute(sql, { columns: () => {}, row: () => rows++ }), {
-      code: 'ER_SUBQUERY_NO_1_ROW',
-    });
-    t.ok(rows <= 1);
-    t.strictSame(await connection.query('SELECT 5'), [['5']]);
-  });
-
-  t.test(`a connection that the server ends is lost once, and says so to its statement (${kind})`, async (t) => {
-    const connection = await open(t, server);
-    let lost = 0;
-    connection.on('lost', () => lost++);
-    const reason = once(connection, 'lost');
-    const statement = connection.query('SELECT SLEEP(100)').catch((error: unknown) => error as DriverError);
-    await runs(server, connection.id);
-    await server.sql(`KILL CONNECTION ${connection.id}`);
-    t.type((await reason)[0], 'string');
-    t.ok((await statement) instanceof Error);
-    await new Promise(setImmediate);
-    t.equal(lost, 1);
-  });
-
-  t.test(`a connection that is idle when the server ends it is lost too (${kind})`, async (t) => {
-    const connection = await open(t, server);
-    const lost = once(connection, 'lost');
-    await server.sql(`KILL CONNECTION ${connection.id}`);
-    await lost;
-    t.pass();
-  });
-
-  t.test(`close and destroy end the connection without calling it lost (${kind})`, async (t) => {
-    for (const method of ['close', 'destroy'] as const) {
-      const connection = await open(t, server);
-      const { id } = connection;
+    t.test(`what is awaited when the connection is destroyed does not stay so (${way})`, async (t) => {
+      const connection = await open(t, address);
       connection.on('lost', () => t.fail('it was let go, not lost'));
-      connection[method]();
-      await until(async () => (await server.sql(`${processes} WHERE ID = ${id}`)) === '0');
-    }
-    t.pass();
-  });
-
-  t.test(`a paused connection reads nothing more, and all of it when resumed (${kind})`, async (t) => {
-    const connection = await open(t, server);
-    const total = 200_000;
-    let rows = 0;
-    const sql = `WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
-      SELECT a.i, REPEAT('x', 200) FROM n a, n b LIMIT ${total}`;
-    const setting = kind === 'mysql' ? 'cte_max_recursion_depth' : 'max_recursive_iterations';
-    await connection.query(`SET ${setting} = 10000, net_write_timeout = 600`);
-    const ended = connection.execute(sql, {
-      columns: () => {},
-      row: () => {
-        rows++;
-        if (rows === 10) connection.pause();
-      },
+      const statement = connection.query('SELECT SLEEP(100)').catch(() => 'failed');
+      const commands = connection.pipeline(new Pipeline([{ type: 'reset connection' }])).catch(() => 'failed');
+      await runs(server, connection.id);
+      connection.destroy();
+      const settled = Promise.all([statement, commands]);
+      t.strictSame(await Promise.race([settled, delay(3_000, 'still awaited')]), ['failed', 'failed']);
     });
-    // The server stops when the buffers of both sockets are full: it waits to write.
-    await until(async () => {
-      const state = await server.sql(`SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = ${connection.id}`);
-      return rows >= 10 && /writing to net|sending/i.test(state);
+
+    t.test(`commands in one write are answered each, whatever becomes of the others (${way})`, async (t) => {
+      const connection = await open(t, address);
+      const commands = new Pipeline([
+        { type: 'query', sql: 'SET @x = 7' },
+        { type: 'query', sql: 'SELECT 1 AS a, 2 AS b UNION ALL SELECT 3, 4' },
+        { type: 'query', sql: 'SELECT nothing' },
+        { type: 'query', sql: 'SELECT 1 LIMIT 0' },
+        { type: 'init db', database: uniqueName() },
+        { type: 'init db', database: 'mysql' },
+      ]);
+      for (let time = 0; time < 2; time++) {
+        const errors = await connection.pipeline(commands);
+        t.strictSame(
+          errors.map((error) => error?.errno ?? null),
+          [null, null, 1054, null, 1049, null],
+        );
+      }
+      t.strictSame(await connection.query('SELECT @x, DATABASE()'), [['7', 'mysql']]);
+      t.strictSame(await connection.pipeline(new Pipeline([{ type: 'reset connection' }])), [null]);
+      t.strictSame(await connection.query('SELECT @x'), [[null]]);
     });
-    const paused = rows;
-    await server.sql('DO SLEEP(0.2)');
-    t.equal(rows, paused, 'no row comes while it is paused');
-    t.equal(paused, 10, 'not even of those that had been read');
-    connection.resume();
-    await ended;
-    t.equal(rows, total);
+
+    t.test(`commands behind a statement are run whatever becomes of it (${way})`, async (t) => {
+      const connection = await open(t, address);
+      for (const [sql, told] of [
+        ["SELECT 'a'", ['columns a', 'row \u0001a', 'ended']],
+        ['DO 1', ['ended']],
+        ['SELECT nothing', ['failed 1054']],
+        ["SELECT 'ß' UNION ALL SELECT (SELECT 1 UNION ALL SELECT 2)", ['failed 1242']],
+      ] as const) {
+        await connection.query('SET @x = 0, @y = 0');
+        const result = new Result();
+        const errors = await connection.executeAndThen(
+          sql,
+          result,
+          new Pipeline([
+            { type: 'query', sql: 'SET @x = @x + 1' },
+            { type: 'query', sql: 'SELECT nothing' },
+            { type: 'query', sql: 'SET @y = 1' },
+          ]),
+        );
+        t.strictSame(result.told.slice(-told.length), told, sql);
+        t.strictSame(
+          errors.map((error) => error?.errno ?? null),
+          [null, 1054, null],
+        );
+        t.strictSame(await connection.query('SELECT @x, @y'), [['1', '1']]);
+      }
+    });
+
+    t.test(`a new login leaves the connection to what follows (${way})`, async (t) => {
+      const connection = await open(t, address);
+      const { id } = connection;
+      for (let time = 0; time < 2; time++) {
+        await connection.query('USE mysql');
+        await connection.query('SET @x = 1');
+        await connection.changeUser();
+        t.strictSame(await connection.query('SELECT DATABASE(), @x, CONNECTION_ID()'), [[null, null, `${id}`]]);
+        t.strictSame(await connection.query('SELECT @@character_set_results'), [['utf8mb4']]);
+      }
+    });
+
+    t.test(`a statement of any length arrives whole, and what follows it (${way})`, async (t) => {
+      const connection = await open(t, address);
+      const [head, tail] = ["SELECT SHA2('", "', 256)"];
+      // A payload has a byte before the statement; one that fills its packets is followed by an empty one.
+      for (const payload of [-1, 0, 1, continuedLength, continuedLength + 1].map((more) => continuedLength + more)) {
+        const text = Buffer.alloc(payload - 1 - head.length - tail.length, `${uniqueName()} abc`).toString();
+        const result = new Result();
+        const sql = `${head}${text}${tail}`;
+        const errors = await connection.executeAndThen(sql, result, new Pipeline([{ type: 'query', sql: 'DO 1' }]));
+        t.strictSame(errors, [null]);
+        const hash = createHash('sha256').update(text).digest('hex');
+        t.strictSame(result.told.slice(1), [`row \u0040${hash}`, 'ended'], `${payload} bytes`);
+      }
+    });
+
+    t.test(`a row that is too large to keep is dropped, and the statement goes on (${way})`, async (t) => {
+      const connection = await open(t, address, 'root', 20 * MiB);
+      for (const size of [20 * MiB, continuedLength + 20 * MiB, 2 * continuedLength - 9]) {
+        const result = new Result();
+        connection.execute(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size}) UNION ALL SELECT 'c'`, result);
+        await Promise.race([result.end, delay(20_000)]);
+        t.strictSame(
+          result.told,
+          ['columns a', 'row \u0001a', 'row too large', 'row \u0001c', 'ended'],
+          `${size} bytes`,
+        );
+      }
+    });
+  }
+
+  for (const [way, address] of [...ways, [`${kind}, by TCP`, { ...tcp, tls: 'off' }]] as const) {
+    t.test(`a paused connection reads nothing more, and all of it when resumed (${way})`, async (t) => {
+      const connection = await open(t, address);
+      const total = 200_000;
+      let rows = 0;
+      let wrong = 0;
+      const result = new Result();
+      // Some MB of rows, of which each tells its number.
+      const sql = `WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ${total})
+        SELECT i, REPEAT('x', 200) FROM n`;
+      const setting = kind === 'mysql' ? 'cte_max_recursion_depth' : 'max_recursive_iterations';
+      await connection.query(`SET ${setting} = ${total}, net_write_timeout = 600`);
+      const pauses = [10, total / 2];
+      connection.execute(sql, {
+        columns: () => {},
+        row: (bytes, start, end) => {
+          rows++;
+          const digits = `${rows}`;
+          const length = 1 + digits.length + 1 + 200;
+          if (end - start !== length || bytes.toString('latin1', start + 1, start + 1 + digits.length) !== digits)
+            wrong++;
+          if (pauses.includes(rows)) connection.pause();
+        },
+        rowTooLarge: () => t.fail(),
+        ended: (ending) => result.ended(ending),
+        failed: (error) => result.failed(error),
+      });
+      for (const pause of pauses) {
+        // The server stops when the buffers of both sockets are full: it waits to write.
+        await until(async () => {
+          const state = await server.sql(
+            `SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = ${connection.id}`,
+          );
+          return rows >= pause && /writing to net|sending/i.test(state);
+        });
+        await server.sql('DO SLEEP(0.2)');
+        t.equal(rows, pause, 'no row comes while it is paused, not even of those that had been read');
+        connection.resume();
+      }
+      await result.end;
+      t.equal(rows, total);
+      t.equal(wrong, 0);
+      t.strictSame(await connection.query('SELECT 5'), [['5']]);
+    });
+
+    t.test(`a login is refused with the server's reason, and nothing is left behind (${way})`, async (t) => {
+      const wrong = { ...options, address, user: uniqueName(), password: 'wrong' };
+      const refused = await Connection.open(wrong).catch((error) => error);
+      t.match(connectRefusal(refused as DriverError), { kind: 'denied', failure: { sqlstate: '28000' } });
+      const connection = await Connection.open({ ...options, address });
+      t.strictSame(await connection.query('SELECT 1'), [['1']]);
+      connection.close();
+    });
+  }
+
+  t.test(`a new login that is refused is an error (${kind})`, async (t) => {
+    const user = uniqueName().slice(0, 32);
+    await server.sql(`CREATE USER ${user}@'%', ${user}@localhost`);
+    const connection = await open(t, { socketPath: server.socketPath }, user);
+    t.match(await connection.query('SELECT CURRENT_USER()'), [[new RegExp(user)]]);
+    await server.sql(`DROP USER ${user}@'%', ${user}@localhost`);
+    t.match(await connection.changeUser().catch((error: unknown) => error), { errno: 1045 });
   });
 
-  t.test(`commands in one write are answered each, whatever becomes of the others (${kind})`, async (t) => {
-    const connection = await open(t, server);
-    const commands = new Pipeline([
-      { type: 'query', sql: 'SET @x = 7' },
-      { type: 'query', sql: 'SELECT 1 AS a, 2 AS b UNION ALL SELECT 3, 4' },
-      { type: 'query', sql: 'SELECT nothing' },
-      { type: 'query', sql: 'SELECT 1 LIMIT 0' },
-      { type: 'init db', database: uniqueName() },
-      { type: 'init db', database: 'mysql' },
-    ]);
-    const errors = await connection.pipeline(commands);
-    t.strictSame(
-      errors.map((error) => error?.errno ?? null),
-      [null, null, 1054, null, 1049, null],
-    );
-    t.strictSame(await connection.query('SELECT @x, DATABASE()'), [['7', 'mysql']]);
-    t.strictSame(await connection.pipeline(new Pipeline([{ type: 'reset connection' }])), [null]);
-    t.strictSame(await connection.query('SELECT @x'), [[null]]);
-  });
+  if (kind === 'mysql') {
+    t.test('what the server says before it ends an idle connection is why it is lost', async (t) => {
+      const connection = await open(t, { socketPath: server.socketPath });
+      const lost = once(connection, 'lost');
+      await connection.query('SET wait_timeout = 1');
+      t.match((await lost)[0], /inactivity/);
+    });
+  }
 
-  t.test(`a login is refused with the server's reason, and nothing is left behind (${kind})`, async (t) => {
-    const where = { address: { socketPath: server.socketPath }, timeoutMs: 5_000 };
-    const refused = await Connection.open({ ...where, user: uniqueName(), password: 'wrong' }).catch((error) => error);
-    t.match(connectRefusal(refused as DriverError), { kind: 'denied', failure: { sqlstate: '28000' } });
-    const overTcp = { address: { host: '127.0.0.1', port: server.port, tls: 'off' as const }, timeoutMs: 5_000 };
-    const connection = await Connection.open({ ...overTcp, user: 'root', password: '' });
-    t.strictSame(await connection.query('SELECT 1'), [['1']]);
-    connection.close();
-  });
+  if (hasTls) {
+    t.test(`a certificate that nobody vouches for is refused where it is to be verified (${kind})`, async (t) => {
+      const address = { ...tcp, tls: 'verify' as const };
+      const refused = await Connection.open({ ...options, address }).catch((error) => error);
+      t.match(connectRefusal(refused as DriverError), { kind: 'unavailable', failure: { message: /certificate/ } });
+    });
+  }
 }
 
 t.test('a server that is not there, hangs up or says nothing is unavailable', async (t) => {
-  const options = { user: 'root', password: '', timeoutMs: 300 };
+  const impatient = { ...options, timeoutMs: 300 };
   const socketPath = join(tmpdir(), uniqueName());
-  const absent = await Connection.open({ ...options, address: { socketPath } }).catch((error) => error);
+  const absent = await Connection.open({ ...impatient, address: { socketPath } }).catch((error) => error);
   t.match(connectRefusal(absent as DriverError), { kind: 'unavailable', failure: { code: 2002 } });
 
   for (const behaviour of ['hangs up', 'says nothing'] as const) {
@@ -258,47 +481,21 @@ t.test('a server that is not there, hangs up or says nothing is unavailable', as
       stub.close();
     });
     const { port } = stub.address() as { port: number };
-    const address = { host: '127.0.0.1', port, tls: 'off' as const };
-    const error = await Connection.open({ ...options, address }).catch((error) => error);
-    t.match(connectRefusal(error as DriverError), { kind: 'unavailable', failure: { code: 2002 } }, behaviour);
+    for (const tls of ['off', 'on'] as const) {
+      const address = { host: '127.0.0.1', port, tls };
+      const error = await Connection.open({ ...impatient, address }).catch((error) => error);
+      t.match(connectRefusal(error as DriverError), { kind: 'unavailable', failure: { code: 2002 } }, behaviour);
+    }
   }
 });
 
 t.test('a server that asks for a file all the same gets none, and loses the connection', async (t) => {
   const received: unknown[] = [];
   let asked = false;
-  const stub = mysql.createServer((peer) => {
-    const { stream, serverHandshake } = peer as unknown as {
-      stream: NodeJS.ReadWriteStream;
-      serverHandshake(this: object, options: object): void;
-    };
-    serverHandshake.call(peer, {
-      protocolVersion: 10,
-      serverVersion: '8.0.0',
-      connectionId: 1,
-      statusFlags: 2,
-      characterSet: 45,
-      capabilityFlags: 0x00ff_ffff,
-      authCallback: (_: unknown, done: (problem: null) => void) => done(null),
-    });
-    const events = peer as unknown as EventEmitter;
-    events.on('error', () => {});
-    events.on('query', () => {
-      asked = true;
-      stream.on('data', (bytes) => received.push(bytes));
-      stream.write(Buffer.concat([Buffer.of(12, 0, 0, 1, 0xfb), Buffer.from('/etc/passwd')]));
-    });
-  });
-  const listener = (stub as unknown as { _server: Server })._server;
-  listener.listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  t.teardown(() => listener.close());
-  const { port } = listener.address() as { port: number };
-  const connection = await Connection.open({
-    address: { host: '127.0.0.1', port, tls: 'off' },
-    user: 'root',
-    password: '',
-    timeoutMs: 5_000,
+  const connection = await openStub(t, (stream) => {
+    asked = true;
+    stream.on('data', (bytes) => received.push(bytes));
+    stream.write(framed([Buffer.from('\xfb/etc/passwd', 'latin1')]));
   });
   const lost = once(connection, 'lost');
   await t.rejects(connection.query('SELECT 1'));
@@ -307,17 +504,110 @@ t.test('a server that asks for a file all the same gets none, and loses the conn
   t.strictSame(received, []);
 });
 
+t.test('a server whose answer cannot be read loses the connection, and its commands fail', async (t) => {
+  for (const [answer, told] of [
+    // A column that is cut off, and a cell that reaches past its row.
+    [[Buffer.of(1), Buffer.from('\u0003def\u0005sch'), eofPayload()], []],
+    [[...columnPayloads([cellKind.text]), Buffer.from('\u0009abc')], ['columns c0']],
+  ] as const) {
+    const connection = await openStub(t, (stream) => stream.write(framed(answer)));
+    let lost = 0;
+    connection.on('lost', () => lost++);
+    const result = new Result();
+    result.row = () => {
+      throw new RangeError('a cell reaches past the end of its row packet');
+    };
+    connection.execute('SELECT 1', result);
+    const next = t.rejects(connection.query('SELECT 1'));
+    await t.rejects(result.end, RangeError);
+    await next;
+    t.strictSame(result.told, [...told, 'failed undefined']);
+    t.equal(lost, 1);
+  }
+});
+
+t.test('a server that says what nobody has asked for loses the connection', async (t) => {
+  for (const [said, reason] of [
+    [errorPayload(1053, '08S01', 'Server shutdown in progress'), /^Server shutdown in progress$/],
+    [okPayload(), /nobody/],
+  ] as const) {
+    const connection = await openStub(t, (stream) => stream.write(framed([okPayload(), said])));
+    const lost = once(connection, 'lost');
+    await connection.pipeline(new Pipeline([{ type: 'query', sql: 'DO 1' }]));
+    t.match((await lost)[0], reason);
+  }
+});
+
 const processes = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST';
 
-async function open(t: { teardown(work: () => void): void }, server: DatabaseServer): Promise<Connection> {
-  const connection = await Connection.open({
-    address: { socketPath: server.socketPath },
-    user: 'root',
-    password: '',
-    timeoutMs: 10_000,
-  });
+async function open(t: Test, address: DatabaseAddress, user = 'root', rowBytesMax = options.rowBytesMax) {
+  const connection = await Connection.open({ ...options, address, user, rowBytesMax });
   t.teardown(() => connection.destroy());
   return connection;
+}
+
+/** A connection to what lets everybody log in, and answers the first statement as the test says. */
+async function openStub(t: Test, answer: (stream: Socket) => void): Promise<Connection> {
+  const stub = mysql.createServer((peer) => {
+    const { stream, serverHandshake } = peer as unknown as {
+      stream: Socket;
+      serverHandshake(this: object, options: object): void;
+    };
+    const expectCommand = (): void => (peer as unknown as { _resetSequenceId(): void })._resetSequenceId();
+    serverHandshake.call(peer, {
+      protocolVersion: 10,
+      serverVersion: '8.0.0',
+      connectionId: 1,
+      statusFlags: 2,
+      characterSet: 45,
+      capabilityFlags: 0x00ff_ffff,
+      authCallback: (_: unknown, done: (problem: null) => void) => {
+        done(null);
+        expectCommand();
+      },
+    });
+    const events = peer as unknown as EventEmitter;
+    events.on('error', () => {});
+    events.on('query', expectCommand);
+    events.once('query', () => answer(stream));
+  });
+  const listener = (stub as unknown as { _server: Server })._server;
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  t.teardown(() => listener.close());
+  const { port } = listener.address() as { port: number };
+  return await open(t, { host: '127.0.0.1', port, tls: 'off' });
+}
+
+/** The packet of a statement. */
+function command(sql: string): Buffer {
+  const packet = framed([Buffer.from(`\u0003${sql}`)]);
+  packet[3] = 0;
+  return packet;
+}
+
+/** The payloads that answer a statement of one row, taken in the place of the driver's parser. */
+async function answerOf(inside: Inside, sql: string): Promise<Buffer[]> {
+  const chunks: Buffer[] = [];
+  inside.packetParser = { execute: (chunk) => chunks.push(Buffer.from(chunk)) };
+  inside.stream.write(command(sql));
+  let payloads: Buffer[] = [];
+  await until(async () => {
+    const bytes = Buffer.concat(chunks);
+    payloads = [];
+    for (let at = 0; at + 4 <= bytes.length; ) {
+      const end = at + 4 + bytes.readUIntLE(at, 3);
+      payloads.push(bytes.subarray(at + 4, end));
+      at = end;
+    }
+    return payloads.length === 5;
+  });
+  return payloads;
+}
+
+async function connectionId(inside: Inside): Promise<string> {
+  const payloads = await answerOf(inside, 'SELECT CAST(CONNECTION_ID() AS CHAR)');
+  return payloads[3]?.subarray(1).toString() ?? '';
 }
 
 /** Waits until the server runs a statement of that connection. */

@@ -1,12 +1,17 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { MessageChannel, type MessagePort } from 'node:worker_threads';
+import { MessageChannel } from 'node:worker_threads';
 import t, { type Test } from 'tap';
-import type { FromWorker, Login, StatementEnd, ToWorker, WorkerLimits } from '#src/wire/messages.js';
+import { type Channel, Link } from '#src/wire/link.js';
+import type { DatabaseAddress, FromWorker, Login, StatementEnd, ToWorker, WorkerLimits } from '#src/wire/messages.js';
 import type { Column } from '#src/wire/statement.js';
+import { Connection } from '#src/worker/connection.js';
 import type { Control } from '#src/worker/control.js';
 import serve from '#src/worker/entry.js';
 import { Executor } from '#src/worker/executor.js';
+import { seeded } from '../support/random.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
 // Both servers share the machine with whatever else it does.
@@ -14,6 +19,9 @@ t.setTimeout(240_000);
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
+
+/** What else there is to say of a statement. */
+type More = Partial<Omit<ToWorker & { type: 'execute' }, 'type' | 'statement' | 'sql'>>;
 
 /** What has been told of one statement. */
 interface Told {
@@ -27,39 +35,41 @@ interface Told {
   order: string[];
 }
 
-/** The other end of an executor's port, as a lease has it. */
+/** The other end of an executor's channel, as a lease has it. */
 class Peer {
-  readonly port: MessagePort;
+  readonly channel: Channel<ToWorker, FromWorker>;
   readonly messages: FromWorker[] = [];
   readonly #told = new Map<number, Told>();
+  readonly #columns: (readonly Column[])[] = [];
   #statement = 0;
   closed = false;
   idles = 0;
 
-  constructor(port: MessagePort) {
-    this.port = port;
-    port.on('message', (message: FromWorker) => this.#take(message));
-    port.on('close', () => {
+  constructor(channel: Channel<ToWorker, FromWorker>) {
+    this.channel = channel;
+    channel.on('message', (message) => this.#take(message));
+    channel.on('close', () => {
       this.closed = true;
     });
   }
 
   post(message: ToWorker): void {
-    this.port.postMessage(message);
+    this.channel.post(message);
   }
 
-  start(sql: string, more: Partial<ToWorker & { type: 'execute' }> = {}): number {
+  start(sql: string, more: More = {}): number {
     const statement = ++this.#statement;
     const credit = { creditBytes: 64 * MiB, creditRows: 1_000_000 };
-    this.post({ type: 'execute', statement, sql, clean: false, ...credit, ...more });
+    this.post({ type: 'execute', statement, sql, clean: false, gzip: null, ...credit, ...more });
     return statement;
   }
 
   /** Runs a statement until the connection is ready for the next one. */
-  async run(sql: string, more: Partial<ToWorker & { type: 'execute' }> = {}): Promise<Told> {
+  async run(sql: string, more: More = {}): Promise<Told> {
     const idles = this.idles;
     const statement = this.start(sql, more);
-    await until(() => this.idles > idles);
+    await until(() => this.idles > idles || this.closed);
+    if (this.closed) throw new Error(`the connection is gone: ${JSON.stringify(this.messages.at(-1))}`);
     return this.told(statement);
   }
 
@@ -74,11 +84,15 @@ class Peer {
 
   #take(message: FromWorker): void {
     this.messages.push(message);
-    if (message.type === 'idle') this.idles++;
+    if (message.type === 'idle' || (message.type === 'news' && message.idle)) this.idles++;
     if (message.type !== 'news') return;
     const told = this.told(message.statement);
     told.order.push(Object.keys(message).slice(2).join('+'));
-    if (message.columns !== undefined) told.columns = message.columns;
+    if (message.columns !== undefined) {
+      const { number, columns } = message.columns;
+      if (columns !== undefined) this.#columns[number] = columns;
+      told.columns = this.#columns[number] ?? null;
+    }
     if (message.batch !== undefined) {
       told.batches.push(Buffer.from(message.batch.buffer, 0, message.batch.length).toString());
       told.rows += message.batch.rows;
@@ -90,22 +104,45 @@ class Peer {
 
 for (const server of await sharedServers()) {
   t.test(`an executor on ${server.kind} ${server.version}`, async (t) => {
-    await t.test('a small result is told whole in one message, and then the connection is idle', async (t) => {
+    await t.test('a small result is told whole in one message, and that the connection is idle', async (t) => {
       const { peer } = await open(t, server);
       const told = await peer.run("SELECT 1 AS a, 'é' AS b UNION ALL SELECT 2, NULL");
-      t.strictSame(told.order, ['columns+batch+end']);
+      t.strictSame(told.order, ['columns+batch+end+idle']);
       t.equal(told.batches.join(), '[1,"é"],[2,null]');
       t.strictSame(
         told.columns?.map(({ name }) => name),
         ['a', 'b'],
       );
       t.strictSame(told.end, { ok: true, outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 } });
-      t.equal(peer.messages.at(-1)?.type, 'idle');
+      t.strictSame((await peer.run('DO 1')).order, ['end+idle']);
+      t.strictSame((await peer.run('SELECT nothing')).order, ['end+idle']);
+      t.notOk(
+        peer.messages.slice(2).some(({ type }) => type === 'idle'),
+        'it is not said twice',
+      );
+    });
+
+    await t.test('the end of a clean statement says that the connection is idle, or that is said soon', async (t) => {
+      const { peer } = await open(t, server);
+      const before = peer.messages.length;
+      let together = 0;
+      for (let round = 0; round < 100; round++) {
+        const idles = peer.idles;
+        const told = await peer.run(`SELECT ${round}`, { clean: true });
+        t.equal(peer.idles, idles + 1);
+        t.equal(told.batches.join(), `[${round}]`);
+        if (told.order.at(-1)?.endsWith('+idle')) together++;
+        // The end that does not say so itself comes first.
+        else t.equal(peer.messages.at(-1)?.type, 'idle');
+      }
+      t.comment(`${together} of 100 were told in one message`);
+      const alone = peer.messages.slice(before).filter(({ type }) => type === 'idle').length;
+      t.equal(alone + together, 100);
     });
 
     await t.test('a statement without rows, one that fails, and one after it', async (t) => {
       const { peer } = await open(t, server);
-      t.strictSame((await peer.run('DO 1')).order, ['end']);
+      t.strictSame((await peer.run('DO 1')).order, ['end+idle']);
       const failed = await peer.run('SELECT * FROM no_database_here.t');
       t.match(failed.end, { ok: false, failure: { message: /no_database_here/ } });
       t.equal(failed.columns, null);
@@ -149,7 +186,7 @@ for (const server of await sharedServers()) {
 
     await t.test('an end that takes the last of the credit leaves the connection to the next statement', async (t) => {
       const { peer } = await open(t, server);
-      t.strictSame((await peer.run('SELECT 1', { creditBytes: 1 })).order, ['columns+batch+end']);
+      t.strictSame((await peer.run('SELECT 1', { creditBytes: 1 })).order, ['columns+batch+end+idle']);
       t.equal((await peer.run('SELECT 2', { creditBytes: 1, clean: true })).batches.join(), '[2]');
       t.equal((await peer.run('SELECT 3')).batches.join(), '[3]');
     });
@@ -216,6 +253,59 @@ for (const server of await sharedServers()) {
       t.equal((await peer.run(`SELECT REPEAT('b', ${100 * KiB - 4})`)).batches.join().length, 100 * KiB);
     });
 
+    await t.test('a row is too large by its JSON, however long its packets are', async (t) => {
+      // The length of a cell takes nine bytes from here on, more than its quotes and brackets.
+      const { peer } = await open(t, server, { rowBytesMax: 17 * MiB });
+      for (const more of [0, 1]) {
+        const told = await peer.run(`SELECT REPEAT('b', ${17 * MiB - '[""]'.length + more})`);
+        t.match(told.end, more === 0 ? { ok: true } : { ok: false, failure: { code: 90_007 } });
+        t.equal(told.rows, 1 - more);
+      }
+    });
+
+    await t.test('a row that is too large is found by its last packet too, and the connection goes on', async (t) => {
+      const { peer } = await open(t, server, { rowBytesMax: MiB, killTimeoutMs: 2_000 });
+      // With nine bytes for its length, such a cell fills its packets, and an empty one follows.
+      for (const size of [2 * 0xffffff - 9, 0xffffff - 4]) {
+        const told = await peer.run(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size})`);
+        t.match(told.end, { ok: false, failure: { code: 90_007 } });
+        t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
+      }
+    });
+
+    await t.test('statements on two connections take turns without mixing their rows', async (t) => {
+      const total = 100_000;
+      const word = 'abc é " 😀';
+      const sums = await Promise.all(
+        [0, 1].map(async (which) => {
+          const { peer } = await open(t, server);
+          const columns = which === 0 ? 'i, x' : `CONCAT(i, '${word}'), NULL, -i, HEX(i)`;
+          // Now and then a row is too large for the kernel.
+          const large = `REPEAT('y', IF(i % 10000 = ${which}, 150000, 5))`;
+          const sql = `SELECT ${columns}, ${large} AS y FROM (${numbers(total)}) AS n`;
+          const statement = peer.start(sql, { creditBytes: 300 * KiB });
+          const told = peer.told(statement);
+          await until(() => {
+            if (peer.idles === 0) peer.post({ type: 'credit', statement, bytes: 2 * MiB, rows: 0 });
+            return peer.idles === 1;
+          });
+          t.match(told.end, { ok: true });
+          t.equal(told.rows, total);
+          const rows = JSON.parse(`[${told.batches.join(',')}]`) as (number | string)[][];
+          let sum = 0;
+          for (const [first, ...others] of rows) {
+            const i = Number.parseInt(`${first}`, 10);
+            const y = (i % 10_000 === which ? 'y'.repeat(150_000) : 'yyyyy') as string;
+            const expected = which === 0 ? ['x'.repeat(90), y] : [null, -i, i.toString(16).toUpperCase(), y];
+            const firstExpected = which === 0 ? i : `${i}${word}`;
+            if (first === firstExpected && others.every((cell, column) => cell === expected[column])) sum += i;
+          }
+          return sum;
+        }),
+      );
+      t.strictSame(sums, [(total * (total + 1)) / 2, (total * (total + 1)) / 2]);
+    });
+
     await t.test('of several result sets none but the first is kept, and the statement fails', async (t) => {
       const { database, peer } = await open(t, server);
       await server.sql(
@@ -259,11 +349,171 @@ for (const server of await sharedServers()) {
 
     await t.test('a clean statement leaves a connection that is as new, and counts as one', async (t) => {
       const { database, peer } = await open(t, server);
-      await peer.run('SET @x = 1, SESSION sql_mode = DEFAULT', { clean: true });
-      const told = await peer.run('SELECT @x, DATABASE(), @@character_set_results, @@net_write_timeout', {
-        clean: true,
+      for (const sql of [
+        'SET @x = 1, SESSION sql_mode = DEFAULT',
+        'SET @x = 1, net_write_timeout = 7, character_set_results = latin1',
+        'SET @x = 1, nothing = 2',
+        'USE mysql',
+        'SELECT nothing',
+        'BEGIN',
+      ]) {
+        await peer.run(sql, { clean: true });
+        const told = await peer.run(lookAround, { clean: true });
+        t.equal(told.batches.join(), cleanSurroundings(database), sql);
+      }
+    });
+
+    await t.test('a cancel that hits the cleaning leaves a clean connection all the same', async (t) => {
+      const { database, peer } = await open(t, server);
+      const random = seeded(t);
+      const ends = { cancelled: 0, told: 0 };
+      for (let round = 0; round < 150; round++) {
+        const idles = peer.idles;
+        const sql = `SELECT @x := ${round}, SLEEP(${random(4) / 1000})`;
+        const statement = peer.start(random(2) === 0 ? sql : `SET @x = ${round}, net_write_timeout = 7`, {
+          clean: true,
+        });
+        await delay(random(8) / 2);
+        peer.post({ type: 'cancel', statement });
+        await until(() => peer.idles > idles || peer.closed);
+        ends[peer.told(statement).end === null ? 'cancelled' : 'told']++;
+        if (peer.closed) throw new Error(`round ${round}: ${JSON.stringify(peer.messages.at(-1))}`);
+        const around = await peer.run(lookAround, { clean: true });
+        if (around.batches.join() !== cleanSurroundings(database)) t.fail(`round ${round}: ${around.batches.join()}`);
+      }
+      t.comment(ends);
+      t.ok(ends.cancelled > 10 && ends.told > 10, 'cancels came in time and too late');
+    });
+
+    await t.test('kills of others that hit the cleaning lose the connection at most, and not the truth', async (t) => {
+      const random = seeded(t);
+      const killer = await Connection.open({
+        address: { socketPath: server.socketPath },
+        user: 'root',
+        password: '',
+        timeoutMs: 10_000,
+        rowBytesMax: MiB,
       });
-      t.equal(told.batches.join(), `[null,"${database}","utf8mb4",86400]`);
+      t.teardown(() => killer.close());
+      const ends = { well: 0, failed: 0, lost: 0, unknown: 0 };
+      const database = uniqueName();
+      await server.sql(`CREATE DATABASE ${database}; CREATE TABLE ${database}.t (a INT PRIMARY KEY, b INT)`);
+      t.teardown(() => server.sql(`DROP DATABASE ${database}`));
+      const wrong: string[] = [];
+      let lease = await open(t, server);
+      for (let round = 0; round < 200; round++) {
+        const { id, peer } = lease;
+        const idles = peer.idles;
+        let storms = true;
+        const storm = (async (): Promise<void> => {
+          while (storms) {
+            await killer.query(`KILL QUERY ${id}`).catch(() => {});
+            await delay(random(3));
+          }
+        })();
+        await delay(random(3));
+        const sql = `INSERT INTO ${database}.t SELECT ${round}, SLEEP(${random(3) / 1000})`;
+        const statement = peer.start(`${sql} + (@x := 1)`, { clean: true });
+        await until(() => peer.idles > idles || peer.closed);
+        storms = false;
+        await storm;
+        const { end } = peer.told(statement);
+        const isThere = (await server.sql(`SELECT COUNT(*) FROM ${database}.t WHERE a = ${round}`)) === '1';
+        if (end === null || (!end.ok && end.failure.code === 90_006)) ends.unknown++;
+        else ends[end.ok ? 'well' : 'failed']++;
+        if (end === null) wrong.push(`round ${round}: no end was told`);
+        else if (end.ok !== isThere && (end.ok || end.failure.code !== 90_006)) {
+          wrong.push(`round ${round}: ${JSON.stringify(end)}, and the row is ${isThere ? '' : 'not '}there`);
+        }
+        if (peer.closed) {
+          ends.lost++;
+          lease = await open(t, server);
+          continue;
+        }
+        // The last kill may be kept for the next statement.
+        await peer.run('DO 0');
+        const around = await peer.run(lookAround);
+        if (around.batches.join() !== cleanSurroundings(lease.database)) {
+          wrong.push(`round ${round}: ${around.batches.join()}`);
+        }
+      }
+      t.comment(ends);
+      t.strictSame(wrong, []);
+      t.ok(ends.well > 10 && ends.failed > 0, 'some were killed, and some were not');
+    });
+
+    await t.test(
+      'cleaning that fails loses the connection, and the end of the statement is told as it was',
+      async (t) => {
+        for (const [sql, end] of [
+          ['DROP DATABASE %', { ok: true, outcome: { affectedRows: '0' } }],
+          ['SELECT nothing /* drop */', { ok: false, failure: { code: 1054 } }],
+          ["SELECT 'drop'", { ok: true }],
+        ] as const) {
+          const { database, peer } = await open(t, server);
+          if (!sql.startsWith('DROP')) await server.sql(`DROP DATABASE ${database}`);
+          const statement = peer.start(sql.replace('%', database), { clean: true });
+          await until(() => peer.closed);
+          const told = peer.told(statement);
+          t.match(told.end, end, sql);
+          t.equal(told.batches.join(), sql.endsWith("'drop'") ? '["drop"]' : '');
+          t.equal(peer.idles, 0);
+          t.match(peer.messages.at(-1), { type: 'lost', reason: /could not be made ready.*database/is });
+        }
+      },
+    );
+
+    await t.test('an end is told though the database does not make the connection ready after it', async (t) => {
+      for (const [what, sql, withDatabase, forward] of [
+        // Of what comes in one write, the first packet.
+        ['the commands behind a clean statement', 'SELECT 1', true, firstPacket],
+        ['a new login after a clean statement', 'USE mysql', false, (chunk) => (chunk[4] === 0x11 ? nothing : chunk)],
+        [
+          'the character set after a statement of a session',
+          'SET NAMES latin1',
+          true,
+          (chunk) => (chunk.includes('utf8mb4') ? nothing : chunk),
+        ],
+      ] as [string, string, boolean, (chunk: Buffer) => Buffer][]) {
+        const proxy = await startProxy(t, server.port);
+        const lease = await open(t, server, { killTimeoutMs: 1_500 }, { address: proxy.address, withDatabase });
+        const { peer } = lease;
+        proxy.forward = forward;
+        const begin = performance.now();
+        const statement = peer.start(sql, { clean: sql !== 'SET NAMES latin1' });
+        await Promise.race([until(() => peer.closed), delay(5_000)]);
+        t.match(peer.told(statement).end, { ok: true }, what);
+        t.match(peer.messages.at(-1), { type: 'lost', reason: /not made ready for the next statement within 1500 ms/ });
+        t.equal(peer.idles, 0);
+        t.ok(performance.now() - begin < 5_000, 'it is given up in time');
+      }
+    });
+
+    await t.test('a database that falls silent after the login is unavailable', async (t) => {
+      for (const forward of [
+        (chunk: Buffer) => (chunk[4] === 0x02 ? nothing : chunk),
+        (chunk: Buffer) => (chunk.includes('net_write_timeout') ? nothing : chunk),
+      ]) {
+        const proxy = await startProxy(t, server.port);
+        proxy.forward = forward;
+        const peer = startExecutor(t, { ...task(server, 'mysql', { connectTimeoutMs: 500 }), address: proxy.address });
+        await Promise.race([until(() => peer.closed), delay(4_000)]);
+        t.match(peer.messages, [{ type: 'refused', refusal: { kind: 'unavailable', failure: { code: 2002 } } }]);
+      }
+    });
+
+    await t.test('a kill that is not answered is tried again on another connection', async (t) => {
+      const proxy = await startProxy(t, server.port);
+      const { id, peer } = await open(t, server, { connectTimeoutMs: 500 }, { address: proxy.address });
+      let kills = 0;
+      proxy.forward = (chunk) => (chunk.includes('KILL QUERY') && kills++ === 0 ? nothing : chunk);
+      const statement = peer.start('SELECT SLEEP(100)', { clean: true });
+      await runs(server, id);
+      peer.post({ type: 'cancel', statement });
+      await until(() => peer.idles === 1 || peer.closed);
+      t.notOk(peer.closed, 'the connection is not given up');
+      t.ok(kills > 1, `${kills} kills`);
+      t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
     });
 
     await t.test('text stays text after a statement that names other character sets', async (t) => {
@@ -303,11 +553,10 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('a connection that the database ends is told as lost, with its statement', async (t) => {
-      const { executor, id, peer } = await open(t, server);
+      const { id, peer } = await open(t, server);
       const statement = peer.start('SELECT SLEEP(100)');
       await runs(server, id);
       await server.sql(`KILL CONNECTION ${id}`);
-      await executor.finished;
       await until(() => peer.closed);
       t.match(peer.told(statement).end, { ok: false, failure: { code: 90_006 } });
       t.equal(peer.messages.filter(({ type }) => type === 'lost').length, 1);
@@ -315,19 +564,17 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('an idle connection that the database ends is told as lost', async (t) => {
-      const { executor, id, peer } = await open(t, server);
+      const { id, peer } = await open(t, server);
       await server.sql(`KILL CONNECTION ${id}`);
-      await executor.finished;
       await until(() => peer.closed);
       t.equal(peer.messages.at(-1)?.type, 'lost');
     });
 
     await t.test('a close ends the connection, and what runs on it is cut off', async (t) => {
-      const { executor, id, peer } = await open(t, server);
+      const { id, peer } = await open(t, server);
       peer.start(numbers(3_000_000), { creditRows: 10 });
       await until(() => peer.messages.length > 1);
-      peer.post({ type: 'close' });
-      await executor.finished;
+      peer.channel.close();
       await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id}`)) === '0');
       t.pass();
     });
@@ -351,28 +598,36 @@ for (const server of await sharedServers()) {
       );
     });
 
-    await t.test('the entry serves a lease until its connection is gone, or was refused', async (t) => {
+    await t.test('the entry serves many connections, each until it is gone or was refused', async (t) => {
       const { port1, port2 } = new MessageChannel();
-      const peer = new Peer(port1);
-      t.teardown(() => port1.close());
-      const served = serve({ port: port2, ...task(server, null) });
-      await until(() => peer.messages.length > 0);
-      t.same(peer.messages[0], { type: 'opened' });
-      t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
-      port1.close();
-      await served;
+      const link = new Link<ToWorker, FromWorker>(port1);
+      const { address, limits } = task(server, null);
+      const served = serve({ port: port2, address, limits });
+      const peers = [0, 1].map(() => {
+        const peer = new Peer(link.open());
+        peer.post({ type: 'open', login: { user: 'root', password: '', database: null } });
+        return peer;
+      }) as [Peer, Peer];
+      await until(() => peers.every(({ messages }) => messages.length > 0));
+      for (const peer of peers) {
+        t.same(peer.messages[0], { type: 'opened' });
+        t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
+      }
+      peers[0].channel.close();
+      t.equal((await peers[1].run('SELECT 2')).batches.join(), '[2]');
 
       for (const [login, kind, code] of [
         [{ user: uniqueName(), password: 'wrong', database: null }, 'denied', 1045],
         [{ user: 'root', password: '', database: uniqueName() }, 'database', 1049],
       ] as const) {
-        const refused = new MessageChannel();
-        const other = new Peer(refused.port1);
-        await serve({ port: refused.port2, ...task(server, null), login });
+        const other = new Peer(link.open());
+        other.post({ type: 'open', login });
         await until(() => other.closed);
         t.equal(other.messages.length, 1);
         t.match(other.messages[0], { type: 'refused', refusal: { kind, failure: { code } } });
       }
+      link.close();
+      await served;
     });
   });
 }
@@ -382,32 +637,87 @@ const processCount = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST';
 function task(server: DatabaseServer, database: string | null, limits: Partial<WorkerLimits> = {}) {
   const login: Login = { user: 'root', password: '', database };
   return {
-    address: { socketPath: server.socketPath },
+    address: { socketPath: server.socketPath } as DatabaseAddress,
     login,
     limits: { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, ...limits },
   };
 }
 
-/** An executor on a database of its own, with its connection's id. */
-async function open(t: Test, server: DatabaseServer, limits: Partial<WorkerLimits> = {}) {
+/** An executor in this thread, which opens its connection, and what it tells. */
+function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof task>): Peer {
+  const { port1, port2 } = new MessageChannel();
+  const link = new Link<ToWorker, FromWorker>(port1);
+  const controls = new Map<string, Control>();
+  new Link<FromWorker, ToWorker>(port2, (channel) => {
+    void new Executor(channel, login, { address, limits }, controls).open();
+  });
+  t.teardown(async () => {
+    const closed = once(port2, 'close');
+    link.close();
+    await closed;
+    for (const control of controls.values()) control.close();
+  });
+  const peer = new Peer(link.open());
+  peer.post({ type: 'open', login });
+  return peer;
+}
+
+interface OpenOptions {
+  readonly address?: DatabaseAddress;
+  readonly withDatabase?: boolean;
+}
+
+/** What an executor tells on a database of its own, which it enters unless told otherwise, with its connection's id. */
+async function open(
+  t: Test,
+  server: DatabaseServer,
+  limits: Partial<WorkerLimits> = {},
+  { address, withDatabase = true }: OpenOptions = {},
+) {
   const database = uniqueName();
   await server.sql(`CREATE DATABASE ${database}`);
-  const { port1, port2 } = new MessageChannel();
-  const peer = new Peer(port1);
-  const controls = new Map<string, Control>();
-  const executor = new Executor({ port: port2, ...task(server, database, limits) }, controls);
-  t.teardown(async () => {
-    port1.close();
-    await executor.finished;
-    for (const control of controls.values()) control.close();
-    await server.sql(`DROP DATABASE ${database}`);
-  });
-  await executor.open();
+  t.teardown(() => server.sql(`DROP DATABASE IF EXISTS ${database}`));
+  const own = task(server, withDatabase ? database : null, limits);
+  const peer = startExecutor(t, { ...own, address: address ?? own.address });
   await until(() => peer.messages.length > 0);
   t.same(peer.messages[0], { type: 'opened' });
   const id = Number((await peer.run('SELECT CONNECTION_ID()', { clean: true })).batches.join().replaceAll(/\D/g, ''));
   peer.idles = 0;
-  return { database, executor, id, peer };
+  return { database, id, peer };
+}
+
+/** What a statement may leave behind, and what there is of it on a connection that is as new. */
+const lookAround = 'SELECT @x, DATABASE(), @@character_set_results, @@net_write_timeout';
+function cleanSurroundings(database: string): string {
+  return `[null,"${database}","utf8mb4",86400]`;
+}
+
+const nothing = Buffer.alloc(0);
+
+function firstPacket(chunk: Buffer): Buffer {
+  return chunk.subarray(0, 4 + chunk.readUIntLE(0, 3));
+}
+
+/** Stands between an executor and the database. What `forward` makes of a chunk is what the database gets. */
+async function startProxy(t: Test, port: number) {
+  const listener = createServer((near) => {
+    const far = connect(port, '127.0.0.1');
+    near.on('data', (chunk) => far.write(proxy.forward(chunk)));
+    far.pipe(near);
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      one.on('error', () => {});
+      one.on('close', () => other.destroy());
+    }
+  });
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  t.teardown(() => listener.close());
+  const address = { host: '127.0.0.1', port: (listener.address() as { port: number }).port, tls: 'off' as const };
+  const proxy = { address, forward: (chunk: Buffer): Buffer => chunk };
+  return proxy;
 }
 
 /** A statement of that many rows, of which each is numbered and has some 100 bytes. */

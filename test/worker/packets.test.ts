@@ -1,5 +1,14 @@
 import t from 'tap';
-import { readColumnCount, readColumnDefinition, readEof, readOk } from '#src/worker/packets.js';
+import { ServerError } from '#src/worker/failures.js';
+import {
+  isEof,
+  isError,
+  readColumnCount,
+  readColumnDefinition,
+  readEof,
+  readError,
+  readOk,
+} from '#src/worker/packets.js';
 import { encodedInteger, encodedString } from '../support/row-packets.ts';
 
 /** A packet's payload neither begins nor ends where its buffer does. */
@@ -29,6 +38,7 @@ t.test('an OK packet tells counts of any size to the last digit', (t) => {
         },
         moreResults: false,
         leftUtf8: false,
+        sessionChanged: false,
       });
     }
   }
@@ -48,6 +58,7 @@ t.test('an OK packet may be followed by text, and tells whether more results com
     outcome: { affectedRows: '3', lastInsertId: null, warnings: 2 },
     moreResults: true,
     leftUtf8: false,
+    sessionChanged: true,
   });
   t.end();
 });
@@ -67,26 +78,67 @@ t.test('an OK packet tells whether the statement changed the character sets to o
     [[changed(1, 'character_set_results'), changed(9, 'x'.repeat(300))], false],
   ] as const) {
     const head = [Buffer.of(0, 0, 0), uint16(0x4002), uint16(0), encodedString('some information')];
-    t.equal(read(readOk, ...head, encodedString(Buffer.concat(changes))).leftUtf8, leftUtf8);
+    t.match(read(readOk, ...head, encodedString(Buffer.concat(changes))), { leftUtf8, sessionChanged: true });
     // Without the flag there is no such block, whatever follows.
     const plain = [Buffer.of(0, 0, 0), uint16(0x0002), uint16(0), encodedString('some information')];
-    t.equal(read(readOk, ...plain, encodedString(Buffer.concat(changes))).leftUtf8, false);
+    const unchanged = { leftUtf8: false, sessionChanged: false };
+    t.match(read(readOk, ...plain, encodedString(Buffer.concat(changes))), unchanged);
   }
   t.end();
 });
 
 t.test('an EOF packet has warnings before its status', (t) => {
-  const outcome = { affectedRows: '0', lastInsertId: null, warnings: 7 };
-  t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(0x0002)), {
-    outcome,
-    moreResults: false,
-    leftUtf8: false,
-  });
-  t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(0x000a)), {
-    outcome,
-    moreResults: true,
-    leftUtf8: false,
-  });
+  for (const [status, moreResults, sessionChanged] of [
+    [0x0002, false, false],
+    [0x000a, true, false],
+    [0x4002, false, true],
+    [0x400a, true, true],
+  ] as const) {
+    t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(status)), {
+      outcome: { affectedRows: '0', lastInsertId: null, warnings: 7 },
+      moreResults,
+      leftUtf8: false,
+      sessionChanged,
+    });
+  }
+  t.end();
+});
+
+t.test('a packet that begins as an EOF packet is one only if it is as short', (t) => {
+  for (const [length, is] of [
+    [1, true],
+    [5, true],
+    [7, true],
+    [8, true],
+    [9, false],
+    [300, false],
+  ] as const) {
+    t.equal(read(isEof, Buffer.of(0xfe), Buffer.alloc(length - 1)), is, `${length} bytes`);
+  }
+  for (const first of [0x00, 0x01, 0xfb, 0xfd, 0xff]) t.equal(read(isEof, Buffer.of(first, 0, 0, 0, 0)), false);
+  t.end();
+});
+
+t.test('an ERR packet is known by its first byte', (t) => {
+  for (const first of [0x00, 0x01, 0xfb, 0xfe]) t.equal(read(isError, Buffer.of(first, 0xff, 0xff)), false);
+  t.equal(read(isError, Buffer.of(0xff, 0, 0)), true);
+  t.end();
+});
+
+t.test('an ERR packet has a number, a state and a message', (t) => {
+  for (const [errno, sqlState, message] of [
+    [1064, '42000', "You have an error in your SQL syntax near 'é 長 😀'"],
+    [65_535, 'HY000', ''],
+    [1, '00000', '#'],
+  ] as const) {
+    const error = read(readError, Buffer.of(0xff), uint16(errno), Buffer.from(`#${sqlState}${message}`));
+    t.ok(error instanceof ServerError);
+    t.match(error, { errno, sqlState, sqlMessage: message, message, name: 'ServerError' });
+    t.notOk('code' in error);
+  }
+  // Before the login there is no state, as with "Too many connections".
+  const early = read(readError, Buffer.of(0xff), uint16(1040), Buffer.from('Too many connections'));
+  t.match(early, { errno: 1040, sqlState: '', sqlMessage: 'Too many connections' });
   t.end();
 });
 

@@ -1,50 +1,98 @@
-import { randomInt } from 'node:crypto';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { type Batch, rowEndsOffset } from '#src/wire/statement.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
+import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel.js';
 import { batchBytes, RowEncoder } from '#src/worker/row-encoder.js';
+import { framed, packetHeaderBytes } from '../support/answer-packets.ts';
+import { allKinds, type Cell, randomCell, referenceRow } from '../support/cells.ts';
+import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { rowPayload } from '../support/row-packets.ts';
 
-type Cell = Uint8Array | null;
-
-const MiB = 1024 * 1024;
+const KiB = 1024;
+const MiB = 1024 * KiB;
 const noLimit = 512 * MiB;
+const inputBytes = headroomBytes + readBytes;
+/** From this size on, what one call of the kernel makes is a batch of its own. */
+const ownBatchBytes = 64 * KiB;
+/** What a batch may hold of calls that are no batches of their own. */
+const bufferBytes = 256 * KiB;
 
-/** Byte patterns after which a decoder of UTF-8 may be in any state. */
-const fragments = [
-  [0x00],
-  [0x22],
-  [0x5c],
-  [0x1f],
-  [0x7f],
-  [0x80],
-  [0xbf],
-  [0xc0, 0x80],
-  [0xc1],
-  [0xc3, 0xa9],
-  [0xc3],
-  [0xe0, 0x80, 0x80],
-  [0xe0, 0xa0, 0x80],
-  [0xe2, 0x80, 0xa8],
-  [0xe2, 0x82],
-  [0xed, 0x9f, 0xbf],
-  [0xed, 0xa0, 0x80],
-  [0xef, 0xbb, 0xbf],
-  [0xf0, 0x80, 0x80, 0x80],
-  [0xf0, 0x90, 0x80, 0x80],
-  [0xf0, 0x9f, 0x98],
-  [0xf4, 0x8f, 0xbf, 0xbf],
-  [0xf4, 0x90, 0x80, 0x80],
-  [0xf5],
-  [0xff],
-];
+/** An encoder whose batches are kept, those that it gives out and those that are taken. */
+class Encoding {
+  readonly encoder: RowEncoder;
+  readonly batches: Batch[] = [];
+  readonly #copies: Buffer[] = [];
+
+  constructor(kinds: readonly CellKind[], rowBytesMax = noLimit) {
+    this.encoder = new RowEncoder(Uint8Array.from(kinds), rowBytesMax, (batch) => this.#keep(batch));
+  }
+
+  append(row: readonly Cell[]): boolean {
+    const payload = rowPayload(row);
+    return this.encoder.append(payload, 0, payload.length);
+  }
+
+  /** Gives the rows to the kernel in one piece, and those that it leaves to the plain encoder. */
+  encode(rows: readonly (readonly Cell[])[], at = 0, rowsMax = noLimit): void {
+    const bytes = framed(rows.map(rowPayload));
+    const end = at + bytes.length;
+    if (end > inputBytes) throw new Error('these rows do not come in one piece');
+    bytes.copy(kernel.input, at);
+    for (let from = at; from < end; ) {
+      const stop = this.encoder.encode(from, end, rowsMax);
+      from = kernel.consumed;
+      if (stop === kernelStop.rowsMax) return;
+      if (stop === kernelStop.largeRow) {
+        const length = kernel.input.readUIntLE(from, 3);
+        from += packetHeaderBytes + length;
+        if (!this.encoder.append(kernel.input, from - length, from)) throw new Error('a row was refused');
+      } else if (stop !== kernelStop.inputUsed && stop !== kernelStop.outputFull) {
+        throw new Error(`stopped for reason ${stop}`);
+      }
+    }
+  }
+
+  take(): void {
+    const batch = this.encoder.take();
+    if (batch !== null) this.#keep(batch);
+  }
+
+  /** The rows of all batches, after a check that these are as they must be, and as they were when they were given out. */
+  finish(): string[] {
+    this.take();
+    this.encoder.release();
+    for (const [index, { buffer }] of this.batches.entries()) {
+      if (!this.#copies[index]?.equals(new Uint8Array(buffer))) throw new Error(`batch ${index} has changed since`);
+    }
+    return this.batches.flatMap(rowsOf);
+  }
+
+  #keep(batch: Batch): void {
+    this.batches.push(batch);
+    this.#copies.push(Buffer.from(new Uint8Array(batch.buffer).slice()));
+  }
+}
+
+/** The rows of a batch by their ends; between two there is a comma, and nothing else. */
+function rowsOf(batch: Batch): string[] {
+  const text = Buffer.from(batch.buffer, 0, batch.length);
+  const rows: string[] = [];
+  let start = 0;
+  for (const end of new Uint32Array(batch.buffer, rowEndsOffset(batch.length), batch.rows)) {
+    if (start > 0 && text[start - 1] !== 0x2c) throw new Error(`no comma before row ${rows.length} of a batch`);
+    rows.push(text.toString('utf8', start, end));
+    start = end + 1;
+  }
+  if (start !== batch.length + 1) throw new Error('a batch does not end where its last row does');
+  return rows;
+}
 
 t.test('random rows are encoded as a plain reference encodes them', (t) => {
   const random = seeded(t);
   for (let round = 0; round < 300; round++) {
-    const kinds = Array.from({ length: 1 + random(12) }, () => random(6) as CellKind);
+    const kinds = Array.from({ length: 1 + random(12) }, () => pick(random, allKinds));
     const rows = Array.from({ length: 1 + random(80) }, () => kinds.map((kind) => randomCell(random, kind)));
-    const encoded = encode(kinds, rows);
+    const encoded = appendAll(kinds, rows);
     JSON.parse(`[${encoded}]`);
     t.ok(isSame(encoded, rows, kinds), `round ${round}: ${rows.length} rows of kinds ${kinds}`);
   }
@@ -63,7 +111,7 @@ t.test('cells of the lengths where the protocol changes its form keep every byte
         [invalidText(random, size), Buffer.from('3')],
       ];
       const kinds = [kind, cellKind.number];
-      t.ok(isSame(encode(kinds, rows), rows, kinds), `${size} bytes as kind ${kind}`);
+      t.ok(isSame(appendAll(kinds, rows), rows, kinds), `${size} bytes as kind ${kind}`);
     }
   }
   t.end();
@@ -75,12 +123,12 @@ t.test('a long text is the same wherever a character falls between its pieces', 
   for (const character of ['é', '長', '😀', '\u0000']) {
     for (let filler = 0; filler < 4; filler++) {
       const bytes = Buffer.from('x'.repeat(filler) + character.repeat(150_000 / character.length));
-      t.ok(isSame(encode([cellKind.text], [[bytes]]), [[bytes]], [cellKind.text]), `${filler} before ${character}`);
+      t.ok(isSame(appendAll([cellKind.text], [[bytes]]), [[bytes]], [cellKind.text]), `${filler} before ${character}`);
     }
   }
   for (let round = 0; round < 30; round++) {
     const rows = [[invalidText(random, 65_536 + random(200_000))]];
-    t.ok(isSame(encode([cellKind.text], rows), rows, [cellKind.text]), `invalid text, round ${round}`);
+    t.ok(isSame(appendAll([cellKind.text], rows), rows, [cellKind.text]), `invalid text, round ${round}`);
   }
   t.end();
 });
@@ -96,46 +144,201 @@ t.test('a row of 20 MiB is whole, in text, in hex and as a document', (t) => {
     [cellKind.json, bytes],
   ] as const) {
     const rows = [[cell, Buffer.from('7')]];
-    t.ok(isSame(encode([kind, cellKind.number], rows), rows, [kind, cellKind.number]), `kind ${kind}`);
+    t.ok(isSame(appendAll([kind, cellKind.number], rows), rows, [kind, cellKind.number]), `kind ${kind}`);
   }
+  t.end();
+});
+
+t.test('rows are the same whether the kernel or the plain encoder writes them, in any order', (t) => {
+  const random = seeded(t);
+  let batches = 0;
+  for (let round = 0; round < 120; round++) {
+    const kinds = Array.from({ length: 1 + random(8) }, () => pick(random, allKinds));
+    const mixed = new Encoding(kinds);
+    const rows: Cell[][] = [];
+    for (let step = random(20); step >= 0; step--) {
+      const some = Array.from({ length: 1 + random(pick(random, [1, 10, 300])) }, () => randomRow(random, kinds));
+      rows.push(...some);
+      for (const part of piecesOf(some)) {
+        const room = inputBytes - sizeOf(part);
+        if (room >= 0 && random(3) > 0) mixed.encode(part, random(room + 1));
+        else for (const row of part) mixed.append(row);
+      }
+      if (random(10) === 0) mixed.take();
+    }
+    const plain = new Encoding(kinds);
+    for (const row of rows) plain.append(row);
+    const expected = plain.finish();
+    const encoded = mixed.finish();
+    batches += mixed.batches.length;
+    const wrong = expected.findIndex((row, index) => row !== encoded[index]);
+    if (encoded.length !== expected.length || wrong >= 0) {
+      t.equal(encoded[wrong], expected[wrong], `round ${round}: row ${wrong} of ${rows.length} of kinds ${kinds}`);
+      t.equal(encoded.length, expected.length);
+    }
+    if (!isSame(expected.join(), rows, kinds)) t.fail(`round ${round}: kinds ${kinds}`);
+  }
+  t.ok(batches > 200, `${batches} batches`);
+  t.end();
+});
+
+t.test('what one call makes of 64 KiB or more is a batch of its own, with no byte to spare', (t) => {
+  for (const [text, given] of [
+    [ownBatchBytes - 1, 0],
+    [ownBatchBytes, 1],
+    [400 * KiB, 1],
+  ] as const) {
+    const rows = textRows(text);
+    const encoding = new Encoding([cellKind.text]);
+    encoding.encode(rows);
+    t.equal(encoding.batches.length, given, `${text} bytes`);
+    t.equal(encoding.encoder.rows, given === 1 ? 0 : rows.length);
+    const encoded = encoding.finish();
+    t.ok(isSame(encoded.join(), rows, [cellKind.text]));
+    t.equal(encoding.batches.length, 1);
+    const [batch] = encoding.batches as [Batch];
+    t.equal(batch.length, text);
+    t.equal(batch.buffer.byteLength, rowEndsOffset(text) + 4 * rows.length);
+  }
+  t.end();
+});
+
+t.test('a batch is given out once it and its row ends take the size of one, and not before', (t) => {
+  const kinds = [cellKind.text];
+  for (const way of ['append', 'encode'] as const) {
+    const encoding = new Encoding(kinds);
+    const row = textRows(2_000);
+    let rows = 0;
+    while (encoding.batches.length < 4) {
+      const before = encoding.batches.length;
+      if (way === 'append') encoding.append(row[0] as Cell[]);
+      else encoding.encode(row);
+      rows++;
+      const used = rows * 2_001 - 1 + rows * 4;
+      if (encoding.batches.length === before) {
+        if (used >= batchBytes) t.fail(`${rows} rows are not given out`);
+      } else {
+        t.ok(used >= batchBytes, `${rows} rows by ${way}`);
+        t.equal(encoding.batches.at(-1)?.rows, rows);
+        t.equal(encoding.batches.at(-1)?.length, rows * 2_001 - 1);
+        rows = 0;
+      }
+    }
+    t.equal(encoding.encoder.rows, 0);
+    t.ok(encoding.batches.every(({ buffer }) => buffer.byteLength <= bufferBytes));
+    t.equal(new Set(encoding.finish()).size, 1);
+  }
+  t.end();
+});
+
+t.test('the ends of short rows count as much as the rows', (t) => {
+  const encoding = new Encoding([cellKind.number]);
+  const rows = Array.from({ length: 5_000 }, () => [Buffer.from('1')]);
+  while (encoding.batches.length === 0) encoding.encode(rows);
+  const [batch] = encoding.batches as [Batch];
+  t.equal(batch.length, 4 * batch.rows - 1);
+  t.ok(batch.length + 4 * batch.rows >= batchBytes);
+  t.ok(batch.length + 4 * batch.rows < batchBytes + 8 * rows.length);
+  t.strictSame(new Set(encoding.finish()), new Set(['[1]']));
+  t.end();
+});
+
+t.test('rows that do not fit behind those before them begin a batch, without a comma', (t) => {
+  for (const way of ['append', 'encode'] as const) {
+    for (const [first, second, lengths] of [
+      // Each length is of text alone; a comma stands between the two if they share a batch.
+      [100 * KiB, bufferBytes - 100 * KiB - 1, [bufferBytes]],
+      [100 * KiB, bufferBytes - 100 * KiB, [100 * KiB, bufferBytes - 100 * KiB]],
+      [10, bufferBytes - 10, [10, bufferBytes - 10]],
+      [200 * KiB, ownBatchBytes - 1, [200 * KiB, ownBatchBytes - 1]],
+      [200 * KiB, ownBatchBytes, [200 * KiB, ownBatchBytes]],
+    ] as const) {
+      const rows = [textRows(first), textRows(second)] as const;
+      const encoding = new Encoding([cellKind.text]);
+      // Short of a batch of its own, the first part stays.
+      for (const row of rows[0]) {
+        if (way === 'append') encoding.append(row);
+        else encoding.encode([row]);
+      }
+      t.equal(encoding.batches.length, 0);
+      encoding.encode(rows[1]);
+      const encoded = encoding.finish();
+      t.ok(isSame(encoded.join(), rows.flat(), [cellKind.text]), `${first} bytes by ${way}, then ${second}`);
+      t.strictSame(
+        encoding.batches.map(({ length }) => length),
+        lengths,
+      );
+    }
+  }
+  t.end();
+});
+
+t.test('a batch is filled with no more rows than it may hold', (t) => {
+  const encoding = new Encoding([cellKind.number]);
+  const rows = Array.from({ length: 100 }, (_, number) => [Buffer.from(`${number}`)]);
+  encoding.append([Buffer.from('7')]);
+  encoding.encode(rows, 0, 11);
+  t.equal(encoding.encoder.rows, 11, 'those in it are counted');
+  t.equal(kernel.consumed, sizeOf(rows.slice(0, 10)));
+  encoding.take();
+  encoding.encode(rows.slice(10), 0, 5);
+  t.equal(encoding.encoder.rows, 5);
+  t.strictSame(
+    encoding.finish(),
+    [7, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14].map((number) => `[${number}]`),
+  );
   t.end();
 });
 
 t.test('a row is refused if and only if its JSON is larger than a row may be, and leaves nothing behind', (t) => {
   const random = seeded(t);
   for (let round = 0; round < 150; round++) {
-    const kind = [cellKind.text, cellKind.hex, cellKind.json][random(3)] as CellKind;
+    const kind = pick(random, [cellKind.text, cellKind.hex, cellKind.json]);
     const large = random(2) === 0;
     const cells = [randomBytes(random, large ? 16_384 + random(200_000) : random(2_000)), null];
     const kinds = [kind, cellKind.text];
-    const needed = Buffer.byteLength(reference(kinds, cells));
+    const needed = Buffer.byteLength(referenceRow(kinds, cells));
     const payload = rowPayload(cells);
     const small = rowPayload([Buffer.from('1'), Buffer.from('b')]);
     for (const [limit, fits] of [
       [needed, true],
       [needed - 1, false],
     ] as const) {
-      const encoder = new RowEncoder(kinds, limit);
       if (limit < 20) continue;
+      const { encoder, batches } = new Encoding(kinds, limit);
       encoder.append(small, 0, small.length);
       if (encoder.append(payload, 0, payload.length) !== fits) t.fail(`round ${round}: limit ${limit} of ${needed}`);
       encoder.append(small, 0, small.length);
-      const between = fits ? [reference(kinds, cells)] : [];
-      const first = reference(kinds, [Buffer.from('1'), Buffer.from('b')]);
-      if (textOf(encoder.take()) !== [first, ...between, first].join(',')) t.fail(`round ${round}: what is left`);
+      const between = fits ? [referenceRow(kinds, cells)] : [];
+      const first = referenceRow(kinds, [Buffer.from('1'), Buffer.from('b')]);
+      const last = encoder.take();
+      const text = [...batches, ...(last === null ? [] : [last])].flatMap(rowsOf).join();
+      if (text !== [first, ...between, first].join()) t.fail(`round ${round}: what is left`);
     }
     t.pass(`round ${round}: ${needed} bytes`);
   }
   t.end();
 });
 
-t.test('a batch that was taken is not written to again, and its rows end where it says', (t) => {
+t.test('a row that the kernel refuses leaves those before it, and can be followed by others', (t) => {
+  const small = [Buffer.from('1')];
+  const bytes = framed([rowPayload(small), rowPayload([Buffer.alloc(10, '1')]), rowPayload(small)]);
+  bytes.copy(kernel.input);
+  const encoding = new Encoding([cellKind.text], 13);
+  t.equal(encoding.encoder.encode(0, bytes.length, noLimit), kernelStop.rowTooLarge);
+  t.equal(encoding.encoder.rows, 1);
+  t.equal(kernel.consumed, sizeOf([small]));
+  t.equal(encoding.encoder.encode(bytes.length - sizeOf([small]), bytes.length, noLimit), kernelStop.inputUsed);
+  t.strictSame(encoding.finish(), ['["1"]', '["1"]']);
+  t.end();
+});
+
+t.test('a batch that was given out is not written to again, and its rows end where it says', (t) => {
   const random = seeded(t);
   const kinds = [cellKind.number, cellKind.text];
-  const encoder = new RowEncoder(kinds, noLimit);
-  const batches: Batch[] = [];
+  const encoding = new Encoding(kinds);
+  const { batches, encoder } = encoding;
   const rows: Cell[][] = [];
-  const copies: Buffer[] = [];
   t.equal(encoder.take(), null, 'there is no batch without a row');
   while (batches.length < 12) {
     const row = [Buffer.from(`${rows.length}`), randomBytes(random, random(3) === 0 ? random(100_000) : random(300))];
@@ -145,164 +348,108 @@ t.test('a batch that was taken is not written to again, and its rows end where i
     const payload = rowPayload(row);
     const source = Buffer.concat([Buffer.alloc(before, 0xff), payload, Buffer.alloc(random(20), 0xff)]);
     t.ok(encoder.append(source, before, before + payload.length));
-    if (!encoder.full && random(400) > 0) continue;
-    const batch = encoder.take();
-    if (batch === null) throw new Error('a batch with rows was expected');
-    t.ok(batch.length >= batchBytes || !encoder.full);
-    t.equal(encoder.rows, 0);
-    batches.push(batch);
-    copies.push(Buffer.from(new Uint8Array(batch.buffer).slice()));
+    if (random(400) === 0) encoding.take();
   }
-  let row = 0;
-  for (const [index, batch] of batches.entries()) {
-    t.same(Buffer.from(batch.buffer), copies[index], 'later batches did not change it');
-    const text = Buffer.from(batch.buffer, 0, batch.length);
-    const ends = new Uint32Array(batch.buffer, rowEndsOffset(batch.length), batch.rows);
-    let start = 0;
-    for (const end of ends) {
-      const same = text.toString('utf8', start, end) === reference(kinds, rows[row] as Cell[]);
-      if (!same) t.fail(`row ${row} of batch ${index}`);
-      start = end + 1;
-      row++;
-    }
-    t.equal(ends.at(-1), batch.length);
+  const encoded = encoding.finish();
+  t.equal(encoded.length, rows.length);
+  const wrong = rows.findIndex((row, index) => encoded[index] !== referenceRow(kinds, row));
+  t.equal(wrong, -1);
+  t.end();
+});
+
+t.test('encoders that take turns with the memory that others began with do not see their rows', (t) => {
+  const random = seeded(t);
+  const open: { encoding: Encoding; rows: Cell[][] }[] = [];
+  for (let step = 0; step < 3_000; step++) {
+    if (open.length < 5) open.push({ encoding: new Encoding([cellKind.text]), rows: [] });
+    const { encoding, rows } = pick(random, open);
+    const row = [invalidText(random, random(random(20) === 0 ? 9_000 : 40))];
+    rows.push(row);
+    if (random(2) === 0) encoding.append(row);
+    else encoding.encode([row]);
+    if (random(30) > 0) continue;
+    open.splice(
+      open.findIndex((one) => one.encoding === encoding),
+      1,
+    );
+    if (!isSame(encoding.finish().join(), rows, [cellKind.text])) t.fail(`step ${step}`);
   }
-  t.equal(row, rows.length);
   t.end();
 });
 
 t.test('a row without columns, and one of 4,096 nulls', (t) => {
-  const none = new RowEncoder([], noLimit);
-  t.ok(none.append(Buffer.alloc(0), 0, 0));
-  t.equal(textOf(none.take()), '[]');
+  const none = new Encoding([]);
+  t.ok(none.append([]));
+  none.encode([[], []]);
+  t.strictSame(none.finish(), ['[]', '[]', '[]']);
   const kinds = new Array<CellKind>(4096).fill(cellKind.text);
   const nulls = new Array<Cell>(4096).fill(null);
-  t.ok(isSame(encode(kinds, [nulls, nulls]), [nulls, nulls], kinds));
+  t.ok(isSame(appendAll(kinds, [nulls, nulls]), [nulls, nulls], kinds));
   t.end();
 });
 
 t.test('a cell that reaches past its packet is an error and not a read of what lies behind', (t) => {
-  const encoder = new RowEncoder([cellKind.text], noLimit);
+  const encoding = new Encoding([cellKind.text]);
+  const { encoder } = encoding;
   const payload = rowPayload([new Uint8Array(20_000).fill(0x61)]);
+  t.ok(encoding.append([Buffer.from('before')]));
   t.throws(() => encoder.append(payload, 0, payload.length - 1), RangeError);
+  const bytes = framed([payload.subarray(0, -1), Buffer.alloc(50_000)]);
+  bytes.copy(kernel.input);
+  t.throws(() => encoder.encode(0, bytes.length, noLimit), RangeError);
+  t.strictSame(encoding.finish(), ['["before"]'], 'nothing of it is left');
   t.end();
 });
 
-function encode(kinds: readonly CellKind[], rows: readonly (readonly Cell[])[]): string {
-  const encoder = new RowEncoder(kinds, noLimit);
-  const parts: string[] = [];
-  for (const row of rows) {
-    const payload = rowPayload(row);
-    if (!encoder.append(payload, 0, payload.length)) throw new Error('the row was refused');
-    if (encoder.full) parts.push(textOf(encoder.take()));
-  }
-  if (encoder.rows > 0) parts.push(textOf(encoder.take()));
-  return parts.join(',');
-}
-
-function textOf(batch: Batch | null): string {
-  return batch === null ? '' : Buffer.from(batch.buffer, 0, batch.length).toString();
+/** By the plain encoder alone. */
+function appendAll(kinds: readonly CellKind[], rows: readonly (readonly Cell[])[]): string {
+  const encoding = new Encoding(kinds);
+  for (const row of rows) if (!encoding.append(row)) throw new Error('the row was refused');
+  return encoding.finish().join();
 }
 
 function isSame(encoded: string, rows: readonly (readonly Cell[])[], kinds: readonly CellKind[]): boolean {
-  return encoded === rows.map((row) => reference(kinds, row)).join(',');
+  return encoded === rows.map((row) => referenceRow(kinds, row)).join(',');
 }
 
-/** What a row must be, by means that the encoder does not use: the platform's own decoder and JSON. */
-function reference(kinds: readonly CellKind[], cells: readonly Cell[]): string {
-  return `[${cells.map((cell, column) => referenceCell(kinds[column] as CellKind, cell)).join(',')}]`;
+/** Rows of one text whose JSON takes that many bytes, commas included. */
+function textRows(bytes: number): Cell[][] {
+  const rows: Cell[][] = [];
+  let left = bytes;
+  for (; left > 4_000; left -= 2_001) rows.push([textOf(2_000)]);
+  rows.push([textOf(left)]);
+  return rows;
 }
 
-function referenceCell(kind: CellKind, cell: Cell): string {
-  if (cell === null) return 'null';
-  const bytes = Buffer.from(cell);
-  const quoted = (): string => JSON.stringify(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes));
-  switch (kind) {
-    case cellKind.number:
-      return referenceNumber(bytes.toString('latin1')) ?? quoted();
-    case cellKind.text:
-      return quoted();
-    case cellKind.hex:
-      return `"${bytes.toString('hex').toUpperCase()}"`;
-    case cellKind.json:
-      return referenceDocument(bytes) ?? quoted();
-    case cellKind.bits:
-      return `${BigInt(`0x0${bytes.toString('hex')}`)}`;
-    case cellKind.bitsOrDigits:
-      return /^[0-9]+$/.test(bytes.toString('latin1'))
-        ? `${BigInt(bytes.toString('latin1'))}`
-        : `${BigInt(`0x0${bytes.toString('hex')}`)}`;
-    default:
-      return kind satisfies never;
-  }
+/** A text whose row takes that many bytes: most of it is twice as long as JSON. */
+function textOf(rowBytes: number): Buffer {
+  const length = rowBytes - '[""]'.length;
+  return Buffer.from('"'.repeat(length >> 1) + 'x'.repeat(length & 1));
 }
 
-/** Whatever is a JSON number is given as such; leading zeros go. */
-function referenceNumber(text: string): string | null {
-  return /^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$/.test(text) ? text.replace(/^(-?)0+(?=[0-9])/, '$1') : null;
+function randomRow(random: Random, kinds: readonly CellKind[]): Cell[] {
+  const row = kinds.map((kind) => randomCell(random, kind));
+  if (random(150) === 0 && kinds[0] === cellKind.text) row[0] = invalidText(random, random(400 * KiB));
+  return row;
 }
 
-function referenceDocument(bytes: Buffer): string | null {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-    // The database wrote it, so that it is a document whenever it is text.
-    return bytes.length > 0 && bytes.findIndex((byte) => byte < 0x20) < 0 ? text : null;
-  } catch {
-    return null;
-  }
+/** The size of the rows in their packets. */
+function sizeOf(rows: readonly (readonly Cell[])[]): number {
+  return framed(rows.map(rowPayload)).length;
 }
 
-type Random = (below: number) => number;
-
-/** A small generator with a seed (mulberry32), so that a failure can be had again: SEED=… in the environment. */
-function seeded(t: Test): Random {
-  let state = Number(process.env['SEED'] ?? randomInt(2 ** 32));
-  t.comment(`SEED=${state}`);
-  return (below) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
-
-function randomCell(random: Random, kind: CellKind): Cell {
-  if (random(8) === 0) return null;
-  switch (kind) {
-    case cellKind.number: {
-      const digits = Array.from({ length: 1 + random(20) }, () => random(10)).join('');
-      const shapes = [
-        digits,
-        `-${digits}`,
-        `${digits}.${digits}`,
-        `${digits}e${random(300)}`,
-        `-0.${digits}`,
-        '0',
-        'inf',
-      ];
-      return Buffer.from(shapes[random(shapes.length)] as string);
+/** Parts the rows into pieces that are no larger than what comes at once, unless one row is. */
+function piecesOf(rows: readonly Cell[][]): Cell[][][] {
+  const pieces: Cell[][][] = [];
+  let room = 0;
+  for (const row of rows) {
+    const size = sizeOf([row]);
+    if (size > room) {
+      pieces.push([]);
+      room = inputBytes;
     }
-    case cellKind.bits:
-      return randomBytes(random, random(9));
-    case cellKind.bitsOrDigits:
-      return random(2) === 0 ? randomBytes(random, 1 + random(8)) : Buffer.from(`${random(2 ** 32)}`);
-    case cellKind.json:
-      return random(4) === 0
-        ? Buffer.from([0x22, ...invalidText(random, random(20)).filter((byte) => byte !== 0x22 && byte !== 0x5c), 0x22])
-        : Buffer.from(JSON.stringify({ key: random(1000), 'é\n"': [null, `${random(9)}`, '\u2028😀'] }));
-    default: {
-      const size = random(20) === 0 ? 240 + random(30) : random(60);
-      return random(3) === 0 ? Buffer.from('plain "text" \\ é 😀'.slice(random(18))) : invalidText(random, size);
-    }
+    room -= size;
+    pieces.at(-1)?.push(row);
   }
-}
-
-function randomBytes(random: Random, size: number): Buffer {
-  return Buffer.from(Uint8Array.from({ length: size }, () => random(256)));
-}
-
-function invalidText(random: Random, size: number): Buffer {
-  const bytes: number[] = [];
-  while (bytes.length < size) bytes.push(...(fragments[random(fragments.length)] as number[]));
-  return Buffer.from(bytes.slice(0, size));
+  return pieces;
 }

@@ -1,14 +1,14 @@
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { QueryIdentity } from '../../query/query.ts';
-import type { Column, ColumnType, Failure } from '../../wire/statement.ts';
+import type { Column, ColumnType, Deflated, Failure } from '../../wire/statement.ts';
 import { finalUri, pageUri, statsUri } from './uris.ts';
 
-/** A body in the order in which it is sent; what is long comes as the bytes that the worker made. */
-export type BodyParts = readonly (string | Uint8Array)[];
+/** A body in the order in which it is sent; what is long comes as the bytes that the worker made, compressed or not. */
+export type BodyParts = readonly (string | Uint8Array | Deflated)[];
 
 /** The QueryResponse of one page (decisions, "Response (v1)"). */
 export function pageBody(identity: QueryIdentity, page: Page): BodyParts {
-  const parts: (string | Uint8Array)[] = [beforeData(identity, page)];
+  const parts: (string | Uint8Array | Deflated)[] = [beforeData(identity, page)];
   for (const piece of page.rows.pieces) {
     if (parts.length > 1) parts.push(',');
     parts.push(piece);
@@ -18,7 +18,7 @@ export function pageBody(identity: QueryIdentity, page: Page): BodyParts {
 }
 
 /** The QueryResponse of `stats_uri`, without data. `nextPage` is the page that the client has to ask for, if any. */
-export function statsBody(identity: QueryIdentity, snapshot: Snapshot, nextPage: number | null): BodyParts {
+export function statsBody(identity: QueryIdentity, snapshot: Snapshot, nextPage: number | null): readonly string[] {
   return [beforeData(identity, snapshot), afterData(identity, snapshot, nextPage)];
 }
 

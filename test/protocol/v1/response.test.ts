@@ -39,7 +39,7 @@ const members = [
 ];
 
 function textOf(parts: BodyParts): string {
-  return parts.map((part) => (typeof part === 'string' ? part : Buffer.from(part).toString())).join('');
+  return parts.map((part) => (typeof part === 'string' ? part : Buffer.from(part as Uint8Array).toString())).join('');
 }
 
 function piecesOf(...texts: string[]): Page['rows'] {
