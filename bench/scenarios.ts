@@ -127,6 +127,7 @@ export const scenarios: readonly Scenario[] = [
     title: '1,000,000 rows × 8 mixed columns, gzip level 1',
     table: 'mixed',
     gzipLevel: 1,
+    sluiceOptions: { gzip_level: 1 },
     contenders: ['sluice', 'fastify whole'],
     rounds: 3,
     rankedBy: 'wallMs',

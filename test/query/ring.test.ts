@@ -1,6 +1,6 @@
 import t from 'tap';
 import { noRows, Ring } from '#src/query/ring.js';
-import { batchOf, newSeed, randomFrom, textOf } from './batches.ts';
+import { batchOf, deflated, newSeed, randomFrom, textOf } from './batches.ts';
 
 const anyRows = Number.MAX_SAFE_INTEGER;
 const anyBytes = 2 ** 30;
@@ -153,3 +153,28 @@ function takeFrom(batches: string[][], rowsMax: number, bytesMax: number): strin
     if (batches[0]?.length === 0) batches.shift();
   }
 }
+
+t.test('compressed batches go whole: as many as fit, and at least one', (t) => {
+  const ring = new Ring();
+  const batches = [
+    ['[1]', '[2]', '[3]'],
+    ['[4]', '[5]'],
+    ['[6]', '[7]', '[8]', '[9]'],
+  ];
+  for (const rows of batches) ring.push(deflated(batchOf(rows)));
+  ring.push(batchOf(['[10]', '[11]']));
+  t.equal(ring.rows, 11);
+  const pages = [ring.take(5, 1_000), ring.take(5, 1_000), ring.take(1, 1)];
+  t.strictSame(pages.map(textOf), ['[1],[2],[3],[4],[5]', '[6],[7],[8],[9],[10]', '[11]']);
+  t.strictSame(
+    pages.map(({ count, bytes }) => [count, bytes]),
+    pages.map((page) => [page.count, textOf(page).length]),
+  );
+  t.strictSame([ring.rows, ring.bytes, ring.heldBytes], [0, 0, 0]);
+
+  for (const rows of batches) ring.push(deflated(batchOf(rows)));
+  t.equal(textOf(ring.take(4, 1_000)), '[1],[2],[3]', 'the next one has too many rows');
+  t.equal(textOf(ring.take(10, 8)), '[4],[5]', 'the next one has too many bytes');
+  t.equal(textOf(ring.take(1, 1)), '[6],[7],[8],[9]', 'one at least');
+  t.end();
+});
