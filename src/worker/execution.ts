@@ -9,7 +9,7 @@ import { type KernelStop, kernel, kernelStop } from './kernel.ts';
 import type { Ending } from './packets.ts';
 import { RowEncoder } from './row-encoder.ts';
 
-/** Rows wait this long for company, so that a trickle does not make a message of every row. */
+/** Rows but the first wait this long for company, so that a trickle does not make a message of every row. */
 const flushMs = 4;
 /** Below this size a batch is not compressed: what that saves is less than what it costs. */
 const deflateBytesMin = 1024;
@@ -78,6 +78,8 @@ export class Execution implements ResultSink {
   #paused = false;
   #ended = false;
   #flushTimer: NodeJS.Timeout | null = null;
+  /** The first news waits for no more than what has arrived already. */
+  #firstFlush: NodeJS.Immediate | null = null;
 
   constructor(message: ToWorker & { type: 'execute' }, host: ExecutionHost) {
     this.number = message.statement;
@@ -208,7 +210,15 @@ export class Execution implements ResultSink {
   }
 
   #flushSoon(): void {
-    this.#flushTimer ??= setTimeout(() => this.#flush(), flushMs);
+    if (this.#toldRows === 0) this.#firstFlush ??= setImmediate(() => this.#flush());
+    else this.#flushTimer ??= setTimeout(() => this.#flush(), flushMs);
+  }
+
+  #cancelFlush(): void {
+    if (this.#firstFlush !== null) clearImmediate(this.#firstFlush);
+    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer);
+    this.#firstFlush = null;
+    this.#flushTimer = null;
   }
 
   #flush(): void {
@@ -244,8 +254,7 @@ export class Execution implements ResultSink {
   }
 
   #post(batch: Batch | null, end: StatementEnd | null, idle: boolean): void {
-    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer);
-    this.#flushTimer = null;
+    this.#cancelFlush();
     const columns = this.#columnsTold ? null : this.#columns;
     this.#columnsTold = this.#columns !== null;
     this.#host.post(
@@ -268,8 +277,7 @@ export class Execution implements ResultSink {
   }
 
   #dropRows(): void {
-    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer);
-    this.#flushTimer = null;
+    this.#cancelFlush();
     this.#encoder?.release();
     this.#encoder = null;
   }
