@@ -165,7 +165,8 @@ t.test('the same columns are the same definitions, and others are not', (t) => {
       if (types.join() !== kinds.join()) t.fail(`${width} columns`);
     }
   }
-  t.equal(definitionsOf(oneColumn).length, 1);
+  const wide = columnPayloads(new Array(300).fill(cellKind.text));
+  t.not(definitionsOf(wide), definitionsOf(wide), 'what is long is not remembered');
   t.strictSame(definitionsOf(oneColumn), one);
   t.end();
 });

@@ -3,10 +3,11 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
+import { constants, crc32, inflateRawSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { type Channel, Link } from '#src/wire/link.js';
 import type { DatabaseAddress, FromWorker, Login, StatementEnd, ToWorker, WorkerLimits } from '#src/wire/messages.js';
-import type { Column } from '#src/wire/statement.js';
+import type { Batch, Column } from '#src/wire/statement.js';
 import { Connection } from '#src/worker/connection.js';
 import type { Control } from '#src/worker/control.js';
 import serve from '#src/worker/entry.js';
@@ -33,6 +34,13 @@ interface Told {
   end: StatementEnd | null;
   /** The kinds of the messages, in order. */
   order: string[];
+}
+
+function textOf({ buffer, length, deflatedCrc }: Batch): string {
+  if (deflatedCrc === undefined) return Buffer.from(buffer, 0, length).toString();
+  const text = inflateRawSync(Buffer.from(buffer), { finishFlush: constants.Z_SYNC_FLUSH });
+  if (text.length !== length || crc32(text) !== deflatedCrc) throw new Error('a batch inflates to something else');
+  return text.toString();
 }
 
 /** The other end of an executor's channel, as a lease has it. */
@@ -94,7 +102,7 @@ class Peer {
       told.columns = this.#columns[number] ?? null;
     }
     if (message.batch !== undefined) {
-      told.batches.push(Buffer.from(message.batch.buffer, 0, message.batch.length).toString());
+      told.batches.push(textOf(message.batch));
       told.rows += message.batch.rows;
       told.bytes += message.batch.buffer.byteLength;
     }
@@ -106,6 +114,7 @@ for (const server of await sharedServers()) {
   t.test(`an executor on ${server.kind} ${server.version}`, async (t) => {
     await t.test('a small result is told whole in one message, and that the connection is idle', async (t) => {
       const { peer } = await open(t, server);
+      const before = peer.messages.length;
       const told = await peer.run("SELECT 1 AS a, 'é' AS b UNION ALL SELECT 2, NULL");
       t.strictSame(told.order, ['columns+batch+end+idle']);
       t.equal(told.batches.join(), '[1,"é"],[2,null]');
@@ -116,10 +125,7 @@ for (const server of await sharedServers()) {
       t.strictSame(told.end, { ok: true, outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 } });
       t.strictSame((await peer.run('DO 1')).order, ['end+idle']);
       t.strictSame((await peer.run('SELECT nothing')).order, ['end+idle']);
-      t.notOk(
-        peer.messages.slice(2).some(({ type }) => type === 'idle'),
-        'it is not said twice',
-      );
+      t.equal(peer.messages.length, before + 3, 'it is not said twice');
     });
 
     await t.test('the end of a clean statement says that the connection is idle, or that is said soon', async (t) => {
@@ -306,6 +312,45 @@ for (const server of await sharedServers()) {
       t.strictSame(sums, [(total * (total + 1)) / 2, (total * (total + 1)) / 2]);
     });
 
+    await t.test('columns are told whole or by number, however many there have been', async (t) => {
+      const { peer } = await open(t, server);
+      for (let round = 0; round < 3; round++) {
+        for (let columns = 1; columns <= 40; columns++) {
+          const names = Array.from({ length: columns }, (_, column) => `c${columns}_${column}`);
+          const told = await peer.run(`SELECT ${names.map((name) => `1 AS ${name}`).join()}`, { clean: round === 1 });
+          const toldNames = told.columns?.map(({ name }) => name).join();
+          if (toldNames !== names.join()) t.fail(`round ${round}, ${columns} columns: ${toldNames}`);
+        }
+      }
+      const before = peer.messages.length;
+      for (const sql of ['SELECT 1 AS a', 'SELECT 2 AS a']) await peer.run(sql);
+      t.match(peer.messages[before], { columns: { columns: [{ name: 'a' }] } });
+      const again = peer.messages[before + 1] as FromWorker & { type: 'news' };
+      t.strictSame(Object.keys(again.columns ?? {}), ['number'], 'those that were told before have a number');
+    });
+
+    await t.test('batches are compressed when asked for, and end where pages do', async (t) => {
+      const { peer } = await open(t, server);
+      const total = 50_000;
+      const pageRows = 1_000;
+      const sql = `SELECT * FROM (${numbers(total)}) AS n ORDER BY i`;
+      const plain = await peer.run(sql);
+      const before = peer.messages.length;
+      const zipped = await peer.run(sql, { gzip: { level: 1, pageRows } });
+      t.equal(zipped.rows, total);
+      t.ok(zipped.batches.join() === plain.batches.join(), 'the text is the same');
+      t.ok(zipped.bytes < plain.bytes / 5, `${zipped.bytes} bytes instead of ${plain.bytes}`);
+      let rows = 0;
+      let across = 0;
+      for (const message of peer.messages.slice(before)) {
+        if (message.type !== 'news' || message.batch === undefined) continue;
+        if ((rows % pageRows) + message.batch.rows > pageRows) across++;
+        rows += message.batch.rows;
+      }
+      t.equal(across, 0);
+      t.equal((await peer.run('SELECT 1', { gzip: { level: 9, pageRows } })).batches.join(), '[1]');
+    });
+
     await t.test('of several result sets none but the first is kept, and the statement fails', async (t) => {
       const { database, peer } = await open(t, server);
       await server.sql(
@@ -364,25 +409,34 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('a cancel that hits the cleaning leaves a clean connection all the same', async (t) => {
-      const { database, peer } = await open(t, server);
       const random = seeded(t);
-      const ends = { cancelled: 0, told: 0 };
+      const ends = { cancelled: 0, told: 0, lost: 0 };
+      let lease = await open(t, server);
       for (let round = 0; round < 150; round++) {
+        const { database, peer } = lease;
         const idles = peer.idles;
-        const sql = `SELECT @x := ${round}, SLEEP(${random(4) / 1000})`;
-        const statement = peer.start(random(2) === 0 ? sql : `SET @x = ${round}, net_write_timeout = 7`, {
-          clean: true,
-        });
+        const sql =
+          random(2) === 0
+            ? `SELECT @x := ${round}, SLEEP(${random(4) / 1000})`
+            : `SET @x = ${round}, net_write_timeout = 7`;
+        const statement = peer.start(sql, { clean: true });
         await delay(random(8) / 2);
         peer.post({ type: 'cancel', statement });
         await until(() => peer.idles > idles || peer.closed);
         ends[peer.told(statement).end === null ? 'cancelled' : 'told']++;
-        if (peer.closed) throw new Error(`round ${round}: ${JSON.stringify(peer.messages.at(-1))}`);
+        if (peer.closed) {
+          ends.lost++;
+          t.match(peer.messages.at(-1), { type: 'lost', reason: /closed the connection/ });
+          lease = await open(t, server);
+          continue;
+        }
         const around = await peer.run(lookAround, { clean: true });
         if (around.batches.join() !== cleanSurroundings(database)) t.fail(`round ${round}: ${around.batches.join()}`);
       }
       t.comment(ends);
       t.ok(ends.cancelled > 10 && ends.told > 10, 'cancels came in time and too late');
+      // A kill in the midst of COM_RESET_CONNECTION makes MariaDB close the connection.
+      t.ok(ends.lost <= (server.kind === 'mariadb' ? 10 : 0), 'hardly a connection is lost');
     });
 
     await t.test('kills of others that hit the cleaning lose the connection at most, and not the truth', async (t) => {
@@ -401,7 +455,7 @@ for (const server of await sharedServers()) {
       t.teardown(() => server.sql(`DROP DATABASE ${database}`));
       const wrong: string[] = [];
       let lease = await open(t, server);
-      for (let round = 0; round < 200; round++) {
+      for (let round = 0; round < 120; round++) {
         const { id, peer } = lease;
         const idles = peer.idles;
         let storms = true;
@@ -412,13 +466,14 @@ for (const server of await sharedServers()) {
           }
         })();
         await delay(random(3));
-        const sql = `INSERT INTO ${database}.t SELECT ${round}, SLEEP(${random(3) / 1000})`;
+        const sql = `INSERT INTO ${database}.t SELECT ${round}, SLEEP(${random(6) / 1000})`;
         const statement = peer.start(`${sql} + (@x := 1)`, { clean: true });
         await until(() => peer.idles > idles || peer.closed);
         storms = false;
         await storm;
         const { end } = peer.told(statement);
-        const isThere = (await server.sql(`SELECT COUNT(*) FROM ${database}.t WHERE a = ${round}`)) === '1';
+        const [[count]] = (await killer.query(`SELECT COUNT(*) FROM ${database}.t WHERE a = ${round}`)) as [[string]];
+        const isThere = count === '1';
         if (end === null || (!end.ok && end.failure.code === 90_006)) ends.unknown++;
         else ends[end.ok ? 'well' : 'failed']++;
         if (end === null) wrong.push(`round ${round}: no end was told`);
@@ -476,16 +531,16 @@ for (const server of await sharedServers()) {
         ],
       ] as [string, string, boolean, (chunk: Buffer) => Buffer][]) {
         const proxy = await startProxy(t, server.port);
-        const lease = await open(t, server, { killTimeoutMs: 1_500 }, { address: proxy.address, withDatabase });
+        const lease = await open(t, server, { killTimeoutMs: 500 }, { address: proxy.address, withDatabase });
         const { peer } = lease;
         proxy.forward = forward;
         const begin = performance.now();
         const statement = peer.start(sql, { clean: sql !== 'SET NAMES latin1' });
-        await Promise.race([until(() => peer.closed), delay(5_000)]);
+        await Promise.race([until(() => peer.closed), delay(3_000)]);
         t.match(peer.told(statement).end, { ok: true }, what);
-        t.match(peer.messages.at(-1), { type: 'lost', reason: /not made ready for the next statement within 1500 ms/ });
+        t.match(peer.messages.at(-1), { type: 'lost', reason: /not made ready for the next statement within 500 ms/ });
         t.equal(peer.idles, 0);
-        t.ok(performance.now() - begin < 5_000, 'it is given up in time');
+        t.ok(performance.now() - begin < 3_000, 'it is given up in time');
       }
     });
 

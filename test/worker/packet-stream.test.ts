@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import type { FromWorker, StatementEnd } from '#src/wire/messages.js';
 import { type Batch, rowEndsOffset } from '#src/wire/statement.js';
@@ -30,15 +32,20 @@ interface Expectation {
 abstract class Reading {
   readonly rows: string[] = [];
   readonly stream: PacketStream;
+  paused = false;
+  /** What was handed out in spite of a pause. */
+  #early = 0;
   #answer: Answer | null;
 
   constructor(payloadBytesMax = noLimit) {
     const reading = this;
     const reader: PacketReader = {
       get takeRows() {
+        if (reading.paused) reading.#early++;
         return reading.#answer?.takeRows ?? null;
       },
       packet: (bytes, start, end) => {
+        if (this.paused) this.#early++;
         if (this.#answer === null) throw new Error('a packet came after the end');
         if (this.#answer.packet(bytes, start, end)) this.#answer = null;
       },
@@ -63,6 +70,7 @@ abstract class Reading {
   has(answer: Expectation): boolean {
     return (
       this.hasEnded &&
+      this.#early === 0 &&
       this.rows.length === answer.rows.length &&
       this.rows.every((row, index) => row === answer.rows[index])
     );
@@ -84,7 +92,6 @@ abstract class Reading {
 class ByExecution extends Reading {
   readonly execution: Execution;
   end: StatementEnd | null = null;
-  paused = false;
   messages = 0;
   stops = 0;
 
@@ -452,6 +459,30 @@ t.test('what is dropped takes no memory', (t) => {
   }
   t.ok(expected.isComplete);
   t.ok(most < MiB, `${most} bytes for 176 MiB`);
+  t.end();
+});
+
+t.test('what had been kept of a payload is let go when it turns out to be too large', (t) => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const expected = new Expected([null]);
+  const stream = new PacketStream(kernel, expected, continuedLength);
+  const full = Buffer.of(0xff, 0xff, 0xff, 0);
+  const chunk = Buffer.alloc(continuedLength, 'x');
+  collectGarbage();
+  const before = process.memoryUsage().arrayBuffers;
+  const kept = (): number => {
+    collectGarbage();
+    return process.memoryUsage().arrayBuffers - before;
+  };
+  give(stream, full);
+  give(stream, chunk);
+  t.ok(kept() >= continuedLength, 'so far it may be kept');
+  give(stream, full);
+  t.ok(kept() < MiB);
+  give(stream, chunk);
+  give(stream, Buffer.alloc(4));
+  t.ok(expected.isComplete);
   t.end();
 });
 
