@@ -105,11 +105,17 @@ class WayBack {
 
 type CleaningCommand = PlainCommand & { readonly mayBeRefused?: true };
 
+/** Whose change is told with the end of a statement, besides that any was changed. */
+const trackedVariables =
+  'character_set_client,character_set_connection,character_set_results,' +
+  // Whoever turns the tracking off is noticed by the other of the two.
+  'session_track_state_change,session_track_system_variables';
+
 /**
  * With `session_track_state_change`, the end of a statement tells if a variable or the role was changed by it, be it in a
  * stored function (MariaDB manual, "Session Tracker").
  */
-const mariadbVariables = `${variables}, session_track_state_change = ON`;
+const mariadbVariables = `${variables}, session_track_state_change = ON, session_track_system_variables = '${trackedVariables}'`;
 
 /**
  * The active role, and the profiles, which tell the text of earlier statements. They are cut to size at the end of a

@@ -12,6 +12,9 @@ import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost } f
 const killRetryMs = 50;
 const killRetryMsMax = 1_000;
 
+/** What a row may lose as JSON: the lengths of its cells, and the leading zeros of its numbers, column by column. */
+const rowShrinkMax = 65_535 * 256;
+
 /** Sets of columns that have a number at once. */
 const toldColumnsMax = 32;
 
@@ -62,7 +65,7 @@ export class Executor {
       user: login.user,
       password: login.password,
       timeoutMs: limits.connectTimeoutMs,
-      rowBytesMax: limits.rowBytesMax,
+      rowBytesMax: limits.rowBytesMax + rowShrinkMax,
     };
     channel.on('message', (message) => this.#receive(message));
     channel.on('close', () => this.#close());

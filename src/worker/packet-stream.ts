@@ -133,10 +133,11 @@ export class PacketStream {
       large.bytes = noBytes;
       this.#reader.payloadTooLarge();
     }
-    if (large.dropped) return;
-    const bytes = Buffer.allocUnsafeSlow(large.length + length);
-    large.bytes.copy(bytes);
-    large.bytes = bytes;
+    if (!large.dropped) {
+      const bytes = Buffer.allocUnsafeSlow(large.length + length);
+      large.bytes.copy(bytes);
+      large.bytes = bytes;
+    }
     this.#finish(large);
   }
 
