@@ -105,6 +105,7 @@ export class RowEncoder {
   /**
    * Appends the row whose packet's payload is `source[start … end)`, whatever its size.
    * @returns false, and appends nothing, if its JSON is larger than a row may be
+   * @throws RangeError if a cell reaches past the end of the packet
    */
   append(source: Uint8Array, start: number, end: number): boolean {
     const before = this.#length;
@@ -113,10 +114,13 @@ export class RowEncoder {
       this.#out[this.#length++] = comma;
     }
     const rowStart = this.#length;
-    if (!this.#appendRow(source, start, end) || this.#length - rowStart > this.#rowBytesMax) {
-      this.#length = before;
-      return false;
+    let fits = false;
+    try {
+      fits = this.#appendRow(source, start, end) && this.#length - rowStart <= this.#rowBytesMax;
+    } finally {
+      if (!fits) this.#length = before;
     }
+    if (!fits) return false;
     this.#reserveRows(1);
     this.#rowEnds[this.#rows++] = this.#length;
     this.#emitIfFull();

@@ -366,7 +366,7 @@ for (const server of await sharedServers()) {
 
     t.test(`a row that is too large to keep is dropped, and the statement goes on (${way})`, async (t) => {
       const connection = await open(t, address, 'root', 20 * MiB);
-      for (const size of [20 * MiB, continuedLength + 20 * MiB, 2 * continuedLength - 9]) {
+      for (const size of [21 * MiB, continuedLength + 20 * MiB, 2 * continuedLength - 9]) {
         const result = new Result();
         connection.execute(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size}) UNION ALL SELECT 'c'`, result);
         await Promise.race([result.end, delay(20_000)]);
