@@ -124,6 +124,8 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       ...('host' in address && address.tls !== 'off'
         ? { host: address.host, port: address.port, ssl: { rejectUnauthorized: address.tls === 'verify' } }
         : { stream: () => openSocket(address, (length) => received(length)) }),
+      // Over a Unix socket the driver may send a password as it is.
+      ...('socketPath' in address ? { socketPath: address.socketPath } : {}),
       user: options.user,
       password: options.password,
       connectTimeout: options.timeoutMs,
