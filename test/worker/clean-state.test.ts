@@ -145,25 +145,31 @@ for (const server of await sharedServers()) {
 
 /** Statements that leave what MariaDB alone lets them, and of which it may not tell. */
 function ofMariadb(role: string): string[] {
-  const untracked = 'SET session_track_state_change = OFF';
+  const untracked = ['session_track_state_change = OFF', "session_track_system_variables = ''"];
   return [
     'SELECT role()',
     'SELECT untracked_role()',
     'SELECT 1 FROM t WHERE untracked_role()',
     `BEGIN NOT ATOMIC SET ROLE ${role}; SET profiling = 1; END`,
-    `${untracked}, profiling = 1`,
-    `BEGIN NOT ATOMIC ${untracked}; SET ROLE ${role}; SET profiling = 1; END`,
-    `BEGIN NOT ATOMIC ${untracked}; SET ROLE ${role}; SET session_track_state_change = ON; END`,
-    `BEGIN NOT ATOMIC SET ROLE ${role}; ${untracked}; END`,
-    `SET STATEMENT session_track_state_change = OFF FOR SET ROLE ${role}`,
-    `SET STATEMENT profiling = 1 FOR SELECT 1`,
+    `BEGIN NOT ATOMIC SET session_track_state_change = OFF; SET ROLE ${role}; SET session_track_state_change = ON; END`,
+    ...[...untracked, untracked.join(), untracked.toReversed().join()].flatMap((off) => [
+      `SET ${off}, profiling = 1`,
+      `BEGIN NOT ATOMIC SET ${off}; SET ROLE ${role}; SET profiling = 1; END`,
+      `BEGIN NOT ATOMIC SET ROLE ${role}; SET profiling = 1; SET ${off}; END`,
+      `SET STATEMENT ${off} FOR SET ROLE ${role}`,
+    ]),
+    ...[untracked, untracked.toReversed()].map(
+      (off) => `BEGIN NOT ATOMIC SET ${off.join('; SET ')}; SET ROLE ${role}; SET profiling = 1; END`,
+    ),
+    'SET STATEMENT profiling = 1 FOR SELECT 1',
   ];
 }
 
 function functions(home: string, role: string): string {
   return `CREATE FUNCTION ${home}.role() RETURNS INT BEGIN SET ROLE ${role}; RETURN 1; END//
     CREATE FUNCTION ${home}.untracked_role() RETURNS INT BEGIN
-      SET session_track_state_change = OFF; SET ROLE ${role}; RETURN 1; END//`;
+      SET session_track_state_change = OFF; SET session_track_system_variables = '';
+      SET ROLE ${role}; RETURN 1; END//`;
 }
 
 async function open(t: Test, server: DatabaseServer): Promise<Connection> {
