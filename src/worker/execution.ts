@@ -137,7 +137,8 @@ export class Execution implements ResultSink {
   }
 
   rowTooLarge(): void {
-    if (this.#told) return;
+    // Of rows that are dropped anyway, none is too large.
+    if (this.#encoder === null) return;
     this.fail(failures.rowTooLarge(this.#host.rowBytesMax));
     this.#host.stop();
   }
