@@ -1,18 +1,5 @@
 // npm run profile: brings what is missing, compiles everything, and profiles the scenario of the benchmark that is named.
 
-import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
-import { build, installMariadb, installPackages, ROOT, SetupError, say } from './setup.mjs';
+import { runBenchProgram } from './setup.mjs';
 
-try {
-  installPackages();
-  installMariadb({ client: true });
-  build(['.']);
-  const run = spawnSync(process.execPath, [join(ROOT, 'build/bench/profile.js'), ...process.argv.slice(2)], {
-    stdio: 'inherit',
-  });
-  process.exitCode = run.status ?? 1;
-} catch (error) {
-  say(error instanceof SetupError ? error.message : error.stack);
-  process.exitCode = 1;
-}
+runBenchProgram('profile.js');

@@ -58,6 +58,22 @@ export function build(projects) {
   runQuietly(process.execPath, [compiler, '-b', ...projects, ...pretty], 'the build');
 }
 
+/** Brings what is missing, compiles everything, and runs a compiled program of the benchmark with this command's arguments. */
+export function runBenchProgram(program) {
+  try {
+    installPackages();
+    installMariadb({ client: true });
+    build(['.']);
+    const run = spawnSync(process.execPath, [join(ROOT, 'build/bench', program), ...process.argv.slice(2)], {
+      stdio: 'inherit',
+    });
+    process.exitCode = run.status ?? 1;
+  } catch (error) {
+    say(error instanceof SetupError ? error.message : error.stack);
+    process.exitCode = 1;
+  }
+}
+
 /** Compiles the kernel to WebAssembly, unless nothing has changed that it is made of. */
 function buildKernel() {
   const source = 'src/worker/kernel/rows.ts';
