@@ -7,8 +7,9 @@ export type GzipPart = string | Uint8Array | Deflated;
 
 /** Whether a request's Accept-Encoding names gzip (RFC 9110, section 12.5.3). */
 export function acceptsGzip(acceptEncoding: string | undefined): boolean {
+  if (acceptEncoding === undefined) return false;
   const weights = new Map<string, number>();
-  for (const coding of (acceptEncoding ?? '').toLowerCase().split(',')) {
+  for (const coding of acceptEncoding.toLowerCase().split(',')) {
     const [name = '', ...parameters] = coding.split(';').map((part) => part.trim());
     const weight = parameters.find((parameter) => parameter.startsWith('q='));
     weights.set(name, weight === undefined ? 1 : Number(weight.slice(2)));

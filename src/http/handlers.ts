@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { newQueryId, newSessionId } from '../ids.ts';
 import { InvalidRequestError, type Pagination, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
 import { pageBody, statsBody } from '../protocol/v1/response.ts';
-import { newQueryId, type Queries } from '../query/queries.ts';
+import type { Queries } from '../query/queries.ts';
 import { Query, type QueryLimits } from '../query/query.ts';
 import type { Storage } from '../query/storage.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
 import type { Session } from '../session/session.ts';
-import { newSessionId, type Sessions } from '../session/sessions.ts';
+import type { Sessions } from '../session/sessions.ts';
 import { type Failure, failures } from '../wire/statement.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonText } from './body.ts';
@@ -38,6 +39,8 @@ export interface HandlerParts {
   /** Resolves to null when the service can take statements, else to the reason why not. */
   readonly whyNotReady: () => Promise<string | null>;
 }
+
+const abandoned = 'was abandoned: its client went away before the first answer';
 
 /** One function for each endpoint. Each throws an HttpError for what is not to be answered with 200. */
 export class Handlers {
@@ -91,13 +94,7 @@ export class Handlers {
     queries.add(query);
     if ('id' in session) query.start(body.sql, (statement, observer) => session.run(statement, observer));
     else query.failed(session);
-    // Nobody but the client of this request can know the query's id: if it goes before the answer, the query goes too.
-    response.once('close', () => {
-      if (!response.headersSent) {
-        queries.finish(query, 'was abandoned: its client went away before the first answer');
-      }
-    });
-    await this.#answerPage(query, 0, request, response);
+    await this.#answerPage(query, 0, request, response, true);
   }
 
   async #getPage(id: string, page: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -132,7 +129,13 @@ export class Handlers {
     replyText(response, 200, 'ready');
   }
 
-  async #answerPage(query: Query, number: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #answerPage(
+    query: Query,
+    number: number,
+    request: IncomingMessage,
+    response: ServerResponse,
+    isFirst = false,
+  ): Promise<void> {
     const { queries } = this.#parts;
     if (response.destroyed) throw new RequestAbortedError('the client went away before its page was looked for');
     const ready = query.page(number);
@@ -140,7 +143,11 @@ export class Handlers {
       throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
     // The clock of the result stands until the answer has left, or its client has.
     queries.hold(query);
-    response.once('close', () => queries.release(query));
+    response.once('close', () => {
+      queries.release(query);
+      // Nobody but the client of its first request can know the query's id: if it goes before the answer, the query goes too.
+      if (isFirst && !response.headersSent) queries.finish(query, abandoned);
+    });
     const body = pageBody(query.identity, await ready);
     await replyPage(response, body, acceptsGzip(request.headers['accept-encoding']));
   }
@@ -154,7 +161,7 @@ export class Handlers {
     throw reason === undefined ? unknownQuery(id) : httpErrors.notFound(`query ${id} ${reason}`);
   }
 
-  #authenticate(request: IncomingMessage): Promise<Account> {
+  #authenticate(request: IncomingMessage): Account | Promise<Account> {
     return this.#parts.accounts.verify(credentialsOf(request.headers.authorization, this.#parts.anonymous));
   }
 
@@ -177,17 +184,13 @@ export class Handlers {
   }
 
   /** The session to run in, or why the statement fails before it starts. */
-  async #sessionFor(body: QueryRequest, account: Account): Promise<Session | Failure> {
+  #sessionFor({ session }: QueryRequest, account: Account): Session | Failure | Promise<Session | Failure> {
     const { sessions } = this.#parts;
-    if (body.session.type === 'old') {
-      return sessions.find(body.session.id, account.user) ?? failures.noSuchSession(body.session.id);
+    if (session.type === 'old') {
+      return sessions.find(session.id, account.user) ?? failures.noSuchSession(session.id);
     }
-    try {
-      return await sessions.open(account, body.session.database, body.session.maxIdleSecs * 1_000);
-    } catch (error) {
-      if (error instanceof RefusedError && error.refusal.kind === 'database') return error.refusal.failure;
-      throw error;
-    }
+    const opened = sessions.open(account, session.database, session.maxIdleSecs * 1_000);
+    return opened instanceof Promise ? opened.catch(failureOf) : opened;
   }
 }
 
@@ -210,6 +213,12 @@ function parse(text: string, limits: HandlerLimits): QueryRequest {
     if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
     throw error;
   }
+}
+
+/** Why the statement fails, of a connection that the database refused on its account. */
+function failureOf(error: unknown): Failure {
+  if (error instanceof RefusedError && error.refusal.kind === 'database') return error.refusal.failure;
+  throw error;
 }
 
 function stopping(): Error {

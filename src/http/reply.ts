@@ -42,8 +42,29 @@ export function replyEmpty(response: ServerResponse): void {
   response.end();
 }
 
-/** The parts are written as they are, and joined by nobody: Node sends the head and all of them at once. */
+/** Up to this length a body is made one text, which Node sends with the head as one. */
+const joinedLengthMax = 4 * 1024;
+
+/** @param parts the pieces of one text in UTF-8 */
 export function replyJson(response: ServerResponse, parts: readonly (string | Uint8Array)[], headers = {}): void {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  replyParts(response, length <= joinedLengthMax ? [joined(parts)] : parts, headers);
+}
+
+/**
+ * As `replyJson`, of parts some of which may be compressed. If so, all go out as gzip, but for a client that asked for it
+ * with its statement and does not with this page.
+ */
+export function replyPage(response: ServerResponse, parts: BodyParts, asGzip: boolean): void | Promise<void> {
+  if (!parts.some(isDeflated)) return replyJson(response, parts as readonly (string | Uint8Array)[]);
+  const headers = { Vary: 'Accept-Encoding' };
+  if (!asGzip) return inflated(parts).then((plain) => replyJson(response, plain, headers));
+  replyParts(response, gzipPieces(parts), { ...headers, 'Content-Encoding': 'gzip' });
+}
+
+/** The parts are written as they are, and joined by nobody: Node sends the head and all of them at once. */
+function replyParts(response: ServerResponse, parts: readonly (string | Uint8Array)[], headers: object): void {
   let length = 0;
   for (const part of parts) length += typeof part === 'string' ? Buffer.byteLength(part) : part.length;
   response.writeHead(200, {
@@ -52,20 +73,15 @@ export function replyJson(response: ServerResponse, parts: readonly (string | Ui
     'Cache-Control': 'no-store',
     ...headers,
   });
-  for (const part of parts) response.write(part);
-  response.end();
+  const last = parts.length - 1;
+  for (let index = 0; index < last; index++) response.write(parts[index]);
+  response.end(parts[last]);
 }
 
-/**
- * As `replyJson`, of parts some of which may be compressed. If so, all go out as gzip, but for a client that asked for it
- * with its statement and does not with this page.
- */
-export async function replyPage(response: ServerResponse, parts: BodyParts, asGzip: boolean): Promise<void> {
-  if (parts.some(isDeflated)) {
-    const headers = { Vary: 'Accept-Encoding' };
-    if (asGzip) replyJson(response, gzipPieces(parts), { ...headers, 'Content-Encoding': 'gzip' });
-    else replyJson(response, await inflated(parts), headers);
-  } else {
-    replyJson(response, parts as readonly (string | Uint8Array)[]);
+function joined(parts: readonly (string | Uint8Array)[]): string {
+  let text = '';
+  for (const part of parts) {
+    text += typeof part === 'string' ? part : Buffer.from(part.buffer, part.byteOffset, part.length).toString();
   }
+  return text;
 }

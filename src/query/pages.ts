@@ -67,22 +67,21 @@ export class Pages {
     if (last !== null && number === last.number) return Promise.resolve(last);
     if (number !== this.#number) return null;
     if (last !== null && last.next === null) return Promise.resolve(pastTheEnd(last));
-    this.#filling ??= this.#next(number);
+    if (this.#filling !== null) return this.#filling;
+    const ready = this.#ready();
+    if (ready === undefined) return Promise.resolve(this.#make(number));
+    this.#filling = ready.then(() => this.#make(number));
     return this.#filling;
   }
 
-  async #next(number: number): Promise<Page> {
-    try {
-      await this.#ready();
-      const page = this.#take(number);
-      if (page.next !== number) {
-        this.#last = page;
-        this.#number = number + 1;
-      }
-      return page;
-    } finally {
-      this.#filling = null;
+  #make(number: number): Page {
+    this.#filling = null;
+    const page = this.#take(number);
+    if (page.next !== number) {
+      this.#last = page;
+      this.#number = number + 1;
     }
+    return page;
   }
 }
 

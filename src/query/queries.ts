@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { Observe } from '../events.ts';
 import { failures } from '../wire/statement.ts';
 import type { Query } from './query.ts';
@@ -236,9 +235,4 @@ export class Queries {
       bytes: stats.result.bytes,
     });
   }
-}
-
-/** An id that sorts by time (48 bits of milliseconds) and cannot be guessed (122 random bits). */
-export function newQueryId(): string {
-  return Date.now().toString(16).padStart(12, '0') + randomUUID().replaceAll('-', '');
 }

@@ -35,14 +35,21 @@ export class Accounts {
     this.#leases = leases;
   }
 
-  /** @throws RefusedError of kind `denied` if the pair is wrong, else `unavailable` */
-  async verify(credentials: Credentials): Promise<Account> {
+  /**
+   * The account, at once if the pair is trusted.
+   * @throws RefusedError by the promise, of kind `denied` if the pair is wrong, else `unavailable`
+   */
+  verify(credentials: Credentials): Account | Promise<Account> {
     const { user, password } = credentials;
     // No digest leaves the process, so the key may simply come first: there is nothing to be extended.
     const digest = hash('sha256', `${this.#key}${user.length}:${user}${password}`, 'base64');
     const account: Account = { user, password, digest };
     const until = this.#trusted.get(digest);
-    if (until !== undefined && Date.now() < until) return account;
+    return until !== undefined && Date.now() < until ? account : this.#ask(account);
+  }
+
+  async #ask(account: Account): Promise<Account> {
+    const { digest } = account;
     let login = this.#logins.get(digest);
     if (login === undefined) {
       if (this.#logins.size >= this.#options.loginsMax) throw tooManyLogins();

@@ -25,7 +25,7 @@ export interface LeaseOwner {
 interface Waiter {
   readonly owner: LeaseOwner;
   readonly timer: NodeJS.Timeout;
-  readonly resolve: (lease: Promise<Lease>) => void;
+  readonly resolve: (lease: Lease | Promise<Lease>) => void;
   readonly reject: (error: RefusedError) => void;
 }
 
@@ -51,10 +51,10 @@ export class Leases {
   }
 
   /**
-   * A connection that is as new, for the caller alone until it is given back or closed.
-   * @throws RefusedError if the database refuses the login or cannot be reached, or if all connections stay in use
+   * A connection that is as new, for the caller alone until it is given back or closed; at once if one waits for use.
+   * @throws RefusedError by the promise, if the database refuses the login or cannot be reached, or if all connections stay in use
    */
-  acquire(owner: LeaseOwner): Promise<Lease> {
+  acquire(owner: LeaseOwner): Lease | Promise<Lease> {
     const now = this.#acquireNow(owner);
     if (now !== null) return now;
     if (this.#waiters.length >= this.#options.connectionQueueMax) return Promise.reject(this.#full());
@@ -144,11 +144,11 @@ export class Leases {
     this.#lent.clear();
   }
 
-  #acquireNow(owner: LeaseOwner): Promise<Lease> | null {
+  #acquireNow(owner: LeaseOwner): Lease | Promise<Lease> | null {
     const kept = this.#takeIdle(keyOf(owner));
     if (kept !== undefined) {
       this.#lend(kept, owner);
-      return Promise.resolve(kept);
+      return kept;
     }
     if (this.#count() >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
     return this.#openToLend(owner);

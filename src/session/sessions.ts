@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto';
 import type { Observe } from '../events.ts';
+import { newSessionId } from '../ids.ts';
 import type { Account } from './accounts.ts';
-import { RefusedError } from './lease.ts';
+import { type Lease, RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
 import { Session } from './session.ts';
 
@@ -27,32 +27,39 @@ export class Sessions {
   }
 
   /**
+   * Opens a session, at once if it is for one statement and a connection waits for use.
    * @param database null: the default one
    * @param idleMs how long to keep the session when idle, bounded by the option; 0: it is for one statement only
-   * @throws RefusedError
+   * @throws RefusedError by the promise
    */
-  async open(account: Account, database: string | null, idleMs: number): Promise<Session> {
-    const kept = idleMs > 0;
-    if (kept && this.#kept.size + this.#opening >= this.#options.sessionsMax) throw tooManySessions();
-    this.#opening += kept ? 1 : 0;
+  open(account: Account, database: string | null, idleMs: number): Session | Promise<Session> {
+    if (idleMs > 0) return this.#openKept(account, database, idleMs);
+    const lease = this.#acquire(account, database);
+    if (lease instanceof Promise) return lease.then((opened) => this.#sessionOn(opened, account.user, 0));
+    return this.#sessionOn(lease, account.user, 0);
+  }
+
+  async #openKept(account: Account, database: string | null, idleMs: number): Promise<Session> {
+    if (this.#kept.size + this.#opening >= this.#options.sessionsMax) throw tooManySessions();
+    this.#opening++;
     try {
-      const { user, password, digest } = account;
-      const lease = await this.#leases.acquire({ login: { user, password, database }, digest });
-      const options = {
-        id: newSessionId(),
-        owner: user,
-        idleMs: Math.min(idleMs, this.#options.sessionIdleMsMax),
-        queueMax: this.#options.sessionQueueMax,
-      };
-      const session = new Session(options, lease, (ended, reuse, reason) => this.#onEnd(ended, reuse, reason));
-      if (kept) {
-        this.#kept.set(session.id, session);
-        this.#observe({ type: 'session_opened', session: session.id, user });
-      }
+      const lease = await this.#acquire(account, database);
+      const session = this.#sessionOn(lease, account.user, Math.min(idleMs, this.#options.sessionIdleMsMax));
+      this.#kept.set(session.id, session);
+      this.#observe({ type: 'session_opened', session: session.id, user: session.owner });
       return session;
     } finally {
-      this.#opening -= kept ? 1 : 0;
+      this.#opening--;
     }
+  }
+
+  #acquire({ user, password, digest }: Account, database: string | null): Lease | Promise<Lease> {
+    return this.#leases.acquire({ login: { user, password, database }, digest });
+  }
+
+  #sessionOn(lease: Lease, owner: string, idleMs: number): Session {
+    const options = { id: newSessionId(), owner, idleMs, queueMax: this.#options.sessionQueueMax };
+    return new Session(options, lease, this.#onEnd);
   }
 
   /** The kept session of that id, if it is this user's. */
@@ -65,18 +72,13 @@ export class Sessions {
     for (const session of [...this.#kept.values()]) session.end(reason);
   }
 
-  #onEnd(session: Session, reuse: boolean, reason: string): void {
+  readonly #onEnd = (session: Session, reuse: boolean, reason: string): void => {
     if (this.#kept.delete(session.id)) {
       this.#observe({ type: 'session_ended', session: session.id, user: session.owner, reason });
     }
     if (reuse) this.#leases.release(session.lease);
     else this.#leases.discard(session.lease);
-  }
-}
-
-/** An id that cannot be guessed. */
-export function newSessionId(): string {
-  return randomUUID().replaceAll('-', '');
+  };
 }
 
 function tooManySessions(): RefusedError {

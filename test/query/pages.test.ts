@@ -11,20 +11,25 @@ class Filler {
   readonly asked: number[] = [];
   readonly pages = new Pages(
     () =>
-      new Promise((resolve, reject) => {
+      new Promise((resolve) => {
         this.#ready = resolve;
-        this.fail = reject;
       }),
     (number) => {
       this.asked.push(number);
       return this.#take(number);
     },
   );
-  fail: (error: Error) => void = () => {};
   #ready: () => void = () => {};
   #take: (number: number) => Page = () => {
     throw new Error('a page was made before its time');
   };
+
+  fail(error: Error): void {
+    this.#take = () => {
+      throw error;
+    };
+    this.#ready();
+  }
 
   /** @param next undefined: as a query has it, the next number after rows and the same one after none */
   fill(rows: readonly string[], next?: number | null): void {

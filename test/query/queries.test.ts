@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { ServiceEvent } from '#src/events.js';
-import { newQueryId, Queries, type QueriesOptions } from '#src/query/queries.js';
+import { newQueryId } from '#src/ids.js';
+import { Queries, type QueriesOptions } from '#src/query/queries.js';
 import { Query } from '#src/query/query.js';
 import { Storage } from '#src/query/storage.js';
 

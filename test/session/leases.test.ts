@@ -105,7 +105,11 @@ t.test('those who wait are served first come, first served', async (t) => {
     order.push(user);
     return lease;
   });
-  await t.rejects(leases.acquire(ownerOf('emil')), { message: /--connections_max/ }, 'the queue is bounded');
+  await t.rejects(
+    async () => leases.acquire(ownerOf('emil')),
+    { message: /--connections_max/ },
+    'the queue is bounded',
+  );
   leases.release(held[0] as Lease);
   await until(() => order.length === 1);
   leases.discard(held[1] as Lease);
@@ -127,7 +131,7 @@ t.test('one who waits is given the connection that comes back, without a new log
 t.test('a wait that is too long ends with a refusal, and the place in the queue is free again', async (t) => {
   const { leases } = openLeases(t, { connectionsMax: 1, connectionWaitMs: 50, connectionQueueMax: 1 });
   const held = await leases.acquire(ownerOf('anna'));
-  await t.rejects(leases.acquire(ownerOf('anna')), { message: /--connections_max/ });
+  await t.rejects(async () => leases.acquire(ownerOf('anna')), { message: /--connections_max/ });
   const waiting = leases.acquire(ownerOf('anna'));
   leases.release(held);
   t.equal(await waiting, held);
@@ -154,7 +158,7 @@ t.test('a refused login frees its place for one who waits', async (t) => {
   const waiting = leases.acquire(ownerOf('anna'));
   const connection = await workers.connection(0);
   connection.refuse(denied);
-  await t.rejects(refused, { message: denied.failure.message });
+  await t.rejects(async () => refused, { message: denied.failure.message });
   t.equal((await waiting).isClosed, false);
 });
 
@@ -213,7 +217,7 @@ t.test('a login is right also where the default database cannot be entered', asy
   const { leases, workers } = openLeases(t, { defaultDatabase: 'gone' });
   workers.refusalFor = () => noDatabase;
   await t.resolves(leases.login(ownerOf('anna')));
-  await t.rejects(leases.acquire(ownerOf('anna')), { message: noDatabase.failure.message });
+  await t.rejects(async () => leases.acquire(ownerOf('anna')), { message: noDatabase.failure.message });
 });
 
 t.test('a statement that runs is waited for when all is to settle, but not for ever', async (t) => {
@@ -236,7 +240,7 @@ t.test('closing refuses those who wait and closes every connection', async (t) =
   await leases.acquire(ownerOf('bert'));
   const waiting = leases.acquire(ownerOf('carl'));
   leases.close();
-  await t.rejects(waiting, { message: /stopping/ });
+  await t.rejects(async () => waiting, { message: /stopping/ });
   for (const connection of workers.connections) await connection.gone();
   t.equal(workers.open.length, 0);
 });

@@ -79,21 +79,21 @@ t.test('the connection of a kept session is closed with it', async (t) => {
 t.test('there are no more kept sessions than allowed, those being opened counted', async (t) => {
   const { sessions, workers } = openSessions(t);
   const opening = [sessions.open(anna, null, 1_000), sessions.open(anna, null, 1_000)];
-  await t.rejects(sessions.open(anna, null, 1_000), { message: /--sessions_max/ });
-  await t.resolves(sessions.open(anna, null, 0), 'a one-off session does not count');
+  await t.rejects(async () => sessions.open(anna, null, 1_000), { message: /--sessions_max/ });
+  await t.resolves(async () => sessions.open(anna, null, 0), 'a one-off session does not count');
   const [first] = await Promise.all(opening);
-  await t.rejects(sessions.open(anna, null, 1_000), { message: /--sessions_max/ });
+  await t.rejects(async () => sessions.open(anna, null, 1_000), { message: /--sessions_max/ });
   first?.end('enough');
-  await t.resolves(sessions.open(anna, null, 1_000));
+  await t.resolves(async () => sessions.open(anna, null, 1_000));
   workers.refusalFor = () => ({ kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'no' } });
 });
 
 t.test('a session that could not be opened leaves its place', async (t) => {
   const { sessions, workers } = openSessions(t, { sessionsMax: 1 });
   workers.refusalFor = () => ({ kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'no' } });
-  await t.rejects(sessions.open(anna, null, 1_000), { message: 'no' });
+  await t.rejects(async () => sessions.open(anna, null, 1_000), { message: 'no' });
   workers.refusalFor = () => null;
-  await t.resolves(sessions.open(anna, null, 1_000));
+  await t.resolves(async () => sessions.open(anna, null, 1_000));
 });
 
 t.test('a lost connection makes the session unknown', async (t) => {

@@ -27,7 +27,7 @@ function beforeData({ id, sessionId }: QueryIdentity, { state, columns }: Snapsh
   return (
     // A client may have named the session, which then does not exist.
     `{"id":"${id}","session_id":${JSON.stringify(sessionId)},"state":"${state.name}","error":${error},` +
-    `"schema":{"fields":[${columns.map(field).join()}],"metadata":{}},"data":[`
+    `"schema":${schema(columns)},"data":[`
   );
 }
 
@@ -52,6 +52,18 @@ function queryError(failure: Failure): string {
     // The member is the specification's; our own stack is no business of a client.
     backtrace: '',
   });
+}
+
+/** Columns come as the same array for as long as a connection gives the same ones, page after page, statement after statement. */
+const schemas = new WeakMap<readonly Column[], string>();
+
+function schema(columns: readonly Column[]): string {
+  let text = schemas.get(columns);
+  if (text === undefined) {
+    text = `{"fields":[${columns.map(field).join()}],"metadata":{}}`;
+    schemas.set(columns, text);
+  }
+  return text;
 }
 
 function field({ name, type, nullable }: Column): string {

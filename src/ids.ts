@@ -1,0 +1,20 @@
+import { randomFillSync } from 'node:crypto';
+
+/** Random bits are drawn for many ids at once, as to draw them costs much more than to take them. */
+const random = Buffer.alloc(16 * 256);
+let taken = random.length;
+
+/** An id that cannot be guessed: 128 random bits in hexadecimal. */
+export function newSessionId(): string {
+  if (taken === random.length) {
+    randomFillSync(random);
+    taken = 0;
+  }
+  taken += 16;
+  return random.toString('hex', taken - 16, taken);
+}
+
+/** An id that sorts by time (48 bits of milliseconds) and cannot be guessed (128 random bits). */
+export function newQueryId(): string {
+  return Date.now().toString(16).padStart(12, '0') + newSessionId();
+}
