@@ -1,14 +1,11 @@
 import { type Connection, Pipeline, type PlainCommand } from './connection.ts';
 import { type DriverError, isConnectionLost } from './failures.ts';
 
-/** In seconds. The subquery without rows makes MariaDB's FOUND_ROWS() 0, which a reset leaves as it is. */
-const aDay = 'COALESCE((SELECT 1 FROM DUAL WHERE 0), 86400)';
+/** Text in utf8mb4, in the collation that the database has for it. */
+const utf8 = 'NAMES utf8mb4';
 
-/**
- * Text in utf8mb4, and a database that waits for a reader as long as we do (`net_write_timeout` would end a result
- * whose reader stalls for 60 s).
- */
-const variables = `SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = ${aDay}`;
+/** Seconds for which the database waits for a reader: 60, as by default, would end the result of one that stalls. */
+const patience = 'net_write_timeout = 86400, wait_timeout = 86400';
 
 /**
  * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login,
@@ -22,7 +19,6 @@ export class CleanState {
   readonly #wayAfterChange: WayBack | null;
 
   private constructor(database: string | null, after: readonly CleaningCommand[], afterChange: WayBack | null) {
-    const reset: CleaningCommand = { type: 'reset connection' };
     this.#way = new WayBack([reset, ...after]);
     this.#wayToSchema = database === null ? null : new WayBack([reset, { type: 'init db', database }, ...after]);
     this.#wayAfterChange = afterChange;
@@ -35,12 +31,20 @@ export class CleanState {
    */
   static async of(connection: Connection, database: string | null): Promise<CleanState> {
     if (!connection.isMariadb) {
-      await connection.query(variables);
+      await connection.query(mysqlVariables);
       return new CleanState(database, mysqlLeavings, null);
     }
-    const role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
-    await connection.query(mariadbVariables);
-    return new CleanState(database, [{ type: 'query', sql: mariadbVariables }], mariadbLeavings(role));
+    const afterReset = new WayBack([reset]);
+    afterReset.check(await connection.pipeline(afterReset.pipeline));
+    const look = 'SELECT CURRENT_ROLE(), @@character_set_client, @@character_set_results, @@collation_connection';
+    const [[role, ...setByReset] = []] = await connection.query(look);
+    await connection.query(`SET ${utf8}`);
+    const [[, ...wanted] = []] = await connection.query(look);
+    // A reset goes back to the character set of the login, which is mostly the right one already.
+    const isUtf8 = wanted.every((value, index) => value === setByReset[index]);
+    const variables = isUtf8 ? `SET ${mariadbVariables}` : `SET ${utf8}, ${mariadbVariables}`;
+    await connection.query(variables);
+    return new CleanState(database, [{ type: 'query', sql: variables }], mariadbLeavings(role ?? null));
   }
 
   /**
@@ -105,17 +109,15 @@ class WayBack {
 
 type CleaningCommand = PlainCommand & { readonly mayBeRefused?: true };
 
-/** Whose change is told with the end of a statement, besides that any was changed. */
-const trackedVariables =
-  'character_set_client,character_set_connection,character_set_results,' +
-  // Whoever turns the tracking off is noticed by the other of the two.
-  'session_track_state_change,session_track_system_variables';
+const reset: CleaningCommand = { type: 'reset connection' };
 
 /**
  * With `session_track_state_change`, the end of a statement tells if a variable or the role was changed by it, be it in a
- * stored function (MariaDB manual, "Session Tracker").
+ * stored function (MariaDB manual, "Session Tracker"); with the other, also to what. Whoever turns one of them off is noticed
+ * by the other, of which a list of names would take the database several times as long to read as the star does.
+ * The subquery without rows makes FOUND_ROWS() 0, which a reset leaves as it is.
  */
-const mariadbVariables = `${variables}, session_track_state_change = ON, session_track_system_variables = '${trackedVariables}'`;
+const mariadbVariables = `${patience}, session_track_state_change = COALESCE((SELECT 1 FROM DUAL WHERE 0), 1), session_track_system_variables = '*'`;
 
 /**
  * The active role, and the profiles, which tell the text of earlier statements. They are cut to size at the end of a
@@ -131,6 +133,8 @@ function mariadbLeavings(role: string | null): WayBack {
   ]);
 }
 
+const mysqlVariables = `SET ${utf8}, ${patience}`;
+
 /**
  * FOUND_ROWS(), the active roles, and the resource group, which whoever is refused that statement cannot have changed.
  */
@@ -138,5 +142,5 @@ const mysqlLeavings: readonly CleaningCommand[] = [
   { type: 'query', sql: 'SELECT 1 LIMIT 0' },
   { type: 'query', sql: 'SET ROLE DEFAULT' },
   { type: 'query', sql: 'SET RESOURCE GROUP USR_default', mayBeRefused: true },
-  { type: 'query', sql: variables },
+  { type: 'query', sql: mysqlVariables },
 ];
