@@ -8,8 +8,8 @@ const utf8 = 'NAMES utf8mb4';
 const patience = 'net_write_timeout = 86400, wait_timeout = 86400';
 
 /**
- * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login,
- * with the schema selected and our variables set.
+ * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login that
+ * has been reset, with the schema selected and our variables set.
  */
 export class CleanState {
   readonly #way: WayBack;
@@ -30,12 +30,10 @@ export class CleanState {
    * @throws DriverError
    */
   static async of(connection: Connection, database: string | null): Promise<CleanState> {
-    if (!connection.isMariadb) {
-      await connection.query(mysqlVariables);
-      return new CleanState(database, mysqlLeavings, null);
-    }
-    const afterReset = new WayBack([reset]);
-    afterReset.check(await connection.pipeline(afterReset.pipeline));
+    // What the server's `init_connect` may have done would be there for the first statement alone.
+    const toReset = new WayBack(connection.isMariadb ? [reset] : [reset, ...mysqlLeavings]);
+    toReset.check(await connection.pipeline(toReset.pipeline));
+    if (!connection.isMariadb) return new CleanState(database, mysqlLeavings, null);
     const look = 'SELECT CURRENT_ROLE(), @@character_set_client, @@character_set_results, @@collation_connection';
     const [[role, ...setByReset] = []] = await connection.query(look);
     await connection.query(`SET ${utf8}`);
@@ -133,8 +131,6 @@ function mariadbLeavings(role: string | null): WayBack {
   ]);
 }
 
-const mysqlVariables = `SET ${utf8}, ${patience}`;
-
 /**
  * FOUND_ROWS(), the active roles, and the resource group, which whoever is refused that statement cannot have changed.
  */
@@ -142,5 +138,5 @@ const mysqlLeavings: readonly CleaningCommand[] = [
   { type: 'query', sql: 'SELECT 1 LIMIT 0' },
   { type: 'query', sql: 'SET ROLE DEFAULT' },
   { type: 'query', sql: 'SET RESOURCE GROUP USR_default', mayBeRefused: true },
-  { type: 'query', sql: mysqlVariables },
+  { type: 'query', sql: `SET ${utf8}, ${patience}` },
 ];
