@@ -129,7 +129,7 @@ const numberOptions = {
     help: 'queries that one user runs at once',
   },
   whole_results_max: {
-    default: 1_000,
+    default: 100,
     min: 1,
     max: 10_000_000,
     unit: 'queries',

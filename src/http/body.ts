@@ -22,7 +22,7 @@ export async function readJsonText(request: IncomingMessage, bytesMax: number): 
   if (encoding !== 'identity' && encoding !== 'gzip') {
     throw httpErrors.unsupportedMediaType(`the content encoding "${encoding.slice(0, 50)}" is not supported; gzip is`);
   }
-  // Node hands a request over in the midst of its chunk, and runs no promise before it is through with that.
+  // Node hands a request over before the body that came in the same chunk, and runs no promise in between.
   await null;
   if (request.destroyed) throw new RequestAbortedError('the request was cut off');
   const bytes = encoding === 'gzip' ? await inflate(request, bytesMax) : await collectPlain(request, bytesMax);
@@ -43,10 +43,10 @@ function checkContentType(contentType: string | undefined): void {
 }
 
 function collectPlain(request: IncomingMessage, bytesMax: number): Buffer | Promise<Buffer> {
-  if (!request.complete) return collect(request, request, bytesMax);
-  // It came in one chunk with its head: nobody needs to be told of its parts.
+  if (request.readableLength !== Number(request.headers['content-length'])) return collect(request, request, bytesMax);
+  // All of it is there, and nobody needs to be told of its parts.
   const bytes = (request.read() as Buffer | null) ?? Buffer.alloc(0);
-  if (bytes.length > bytesMax) throw httpErrors.bodyTooLarge(bytesMax);
+  request.resume();
   return bytes;
 }
 
