@@ -137,10 +137,10 @@ const numberOptions = {
   },
   removed_queries_max: {
     default: 100_000,
-    min: 1,
+    min: 2,
     max: 10_000_000,
     unit: 'queries',
-    help: 'ids of finished and expired queries remembered',
+    help: 'ids of finished and expired queries remembered at most',
   },
   sessions_max: {
     default: 96,

@@ -23,7 +23,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   queries_max: [10_000, 1, 10_000_000],
   queries_per_user_max: [1000, 1, 10_000_000],
   whole_results_max: [100, 1, 10_000_000],
-  removed_queries_max: [100_000, 1, 10_000_000],
+  removed_queries_max: [100_000, 2, 10_000_000],
   sessions_max: [96, 1, 100_000],
   session_idle_secs_max: [14_400, 1, 86_400],
   session_queue_max: [8, 0, 100_000],

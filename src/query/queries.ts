@@ -1,6 +1,7 @@
 import type { Observe } from '../events.ts';
 import { failures } from '../wire/statement.ts';
 import type { Query } from './query.ts';
+import { Removals } from './removals.ts';
 import { Watch } from './watch.ts';
 
 export interface QueriesOptions {
@@ -20,12 +21,6 @@ interface Entry {
   polls: number;
 }
 
-interface Removed {
-  readonly owner: string;
-  readonly reason: string;
-  readonly until: number;
-}
-
 export type Admission = 'admitted' | 'server full' | 'user full';
 
 /** The queries that can be asked for, and for a while those that could. Decides how long each of them lives. */
@@ -38,19 +33,14 @@ export class Queries {
   /** Those among them of which the first answer told all. */
   readonly #whole = new Set<Query>();
   readonly #watch = new Watch();
-  readonly #removed = new Map<string, Removed>();
-  /**
-   * The ids in `#removed`, from `#firstRemoved` on, in order of removal, which is that of expiry. To find a map's oldest
-   * entry takes the longer the more have been deleted before it.
-   */
-  #removedIds: string[] = [];
-  #firstRemoved = 0;
+  readonly #removals: Removals;
   readonly #runningByUser = new Map<string, number>();
   #onEmpty: (() => void) | null = null;
 
   constructor(options: QueriesOptions, observe: Observe) {
     this.#options = options;
     this.#observe = observe;
+    this.#removals = new Removals(options.resultTimeoutMs, options.removedMax);
   }
 
   /** Whether the user may start one more. */
@@ -87,8 +77,7 @@ export class Queries {
 
   /** Why the user's query of that id is no more, if it is remembered. */
   whyRemoved(id: string, user: string): string | undefined {
-    const removed = this.#removed.get(id);
-    return removed?.owner === user && removed.until > Date.now() ? removed.reason : undefined;
+    return this.#removals.why(id, user);
   }
 
   /** Stops the clock of a query while somebody waits for an answer. Call `release` when the answer is out. */
@@ -186,27 +175,9 @@ export class Queries {
     this.#read.delete(query);
     this.#whole.delete(query);
     query.remove(failure);
-    this.#remember(id, owner, reason);
+    this.#removals.add(id, owner, reason);
     this.#observe({ type: 'query_removed', query: id, user: owner, reason });
     this.#checkRead();
-  }
-
-  #remember(id: string, owner: string, reason: string): void {
-    const now = Date.now();
-    this.#removed.set(id, { owner, reason, until: now + this.#options.resultTimeoutMs });
-    this.#removedIds.push(id);
-    for (;;) {
-      const oldest = this.#removedIds[this.#firstRemoved];
-      const until = oldest === undefined ? undefined : this.#removed.get(oldest)?.until;
-      if (oldest === undefined || until === undefined) break;
-      if (until > now && this.#removed.size <= this.#options.removedMax) break;
-      this.#removed.delete(oldest);
-      this.#firstRemoved++;
-    }
-    if (this.#firstRemoved > this.#removed.size) {
-      this.#removedIds = this.#removedIds.slice(this.#firstRemoved);
-      this.#firstRemoved = 0;
-    }
   }
 
   #checkRead(): void {

@@ -213,8 +213,8 @@ t.test('a finished query is cancelled, and finishing it again does nothing', asy
   t.equal(stage.queries.whyRemoved('q1', 'bob'), undefined);
 });
 
-t.test('no more ids are remembered than allowed, the latest ones', async (t) => {
-  const stage = new Stage(t, { removedMax: 3 });
+t.test('no more ids are remembered than allowed, and the latest ones, half as many at the least', async (t) => {
+  const stage = new Stage(t, { removedMax: 4 });
   for (let made = 0; made < 5; made++) stage.queries.finish(stage.add('ann'));
   const remembered = ['q1', 'q2', 'q3', 'q4', 'q5'].filter((id) => stage.queries.whyRemoved(id, 'ann') !== undefined);
   t.strictSame(remembered, ['q3', 'q4', 'q5']);
