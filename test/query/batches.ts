@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { constants, crc32, deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { Rows } from '#src/query/ring.js';
 import { type Batch, rowEndsOffset } from '#src/wire/statement.js';
@@ -33,20 +32,4 @@ export function textOf(rows: Rows): string {
     .map((piece) => ('crc' in piece ? inflateRawSync(piece.bytes, { finishFlush: constants.Z_SYNC_FLUSH }) : piece))
     .map((bytes) => Buffer.from(bytes).toString())
     .join(',');
-}
-
-/** Numbers from 0 up to 1 that come again with the same seed (mulberry32). */
-export function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-/** A seed for this run, or the one of an earlier run that is to be seen again. */
-export function newSeed(): number {
-  return Number(process.env['TEST_SEED'] ?? randomBytes(4).readUInt32LE());
 }

@@ -10,7 +10,8 @@ import {
   type StatementObserver,
   type StatementRequest,
 } from '#src/wire/statement.js';
-import { batchOf, newSeed, randomFrom, textOf } from './batches.ts';
+import { seeded } from '../support/random.ts';
+import { batchOf, textOf } from './batches.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 const failure: Failure = { code: 1054, sqlstate: '42S22', message: 'Unknown column' };
@@ -261,12 +262,10 @@ t.test('an empty poll gives no credit', async (t) => {
 });
 
 t.test('what was received, what was handed out and what is credited add up, whatever the sizes', async (t) => {
-  const seed = newSeed();
-  t.comment(`TEST_SEED=${seed}`);
-  const random = randomFrom(seed);
+  const random = seeded(t);
   for (let run = 0; run < 50; run++) {
     const storage = new Storage(1_000_000_000);
-    const stage = new Stage({ waitMs: 0, pageRows: 1 + Math.floor(random() * 20) }, storage);
+    const stage = new Stage({ waitMs: 0, pageRows: 1 + random(20) }, storage);
     const observer = stage.start();
     let sent = 0;
     let sentBytes = 0;
@@ -279,11 +278,8 @@ t.test('what was received, what was handed out and what is credited add up, what
       number = page.next ?? -1;
     };
     for (let step = 0; step < 40; step++) {
-      if (random() < 0.5) {
-        const rows = Array.from(
-          { length: 1 + Math.floor(random() * 9) },
-          () => `[${sent++},"${'y'.repeat(Math.floor(random() * 300))}"]`,
-        );
+      if (random(2) === 0) {
+        const rows = Array.from({ length: 1 + random(9) }, () => `[${sent++},"${'y'.repeat(random(300))}"]`);
         const batch = batchOf(rows);
         sentBytes += batch.buffer.byteLength;
         observer.rows(batch);

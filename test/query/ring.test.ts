@@ -1,6 +1,7 @@
 import t from 'tap';
 import { noRows, Ring } from '#src/query/ring.js';
-import { batchOf, deflated, newSeed, randomFrom, textOf } from './batches.ts';
+import { seeded } from '../support/random.ts';
+import { batchOf, deflated, textOf } from './batches.ts';
 
 const anyRows = Number.MAX_SAFE_INTEGER;
 const anyBytes = 2 ** 30;
@@ -93,29 +94,26 @@ t.test('taken rows stay as they are whatever is taken and put in after them', as
 });
 
 t.test('the ring behaves like a list of rows', async (t) => {
-  const seed = newSeed();
-  t.comment(`TEST_SEED=${seed}`);
-  const random = randomFrom(seed);
-  const below = (limit: number): number => Math.floor(random() * limit);
+  const random = seeded(t);
   for (let run = 0; run < 300; run++) {
     const ring = new Ring();
     const model: string[][] = [];
     let made = 0;
     for (let step = 0; step < 60; step++) {
-      if (random() < 0.55) {
+      if (random(100) < 55) {
         // Mostly small rows and now and then a large one, so that every limit comes into play.
-        const rows = Array.from({ length: 1 + below(12) }, () => {
-          const size = random() < 0.1 ? below(400) : below(12);
+        const rows = Array.from({ length: 1 + random(12) }, () => {
+          const size = random(10) === 0 ? random(400) : random(12);
           return `[${made++},"${'é'.repeat(size)}"]`;
         });
         ring.push(batchOf(rows));
         model.push(rows);
-      } else if (random() < 0.03) {
+      } else if (random(100) < 3) {
         ring.clear();
         model.length = 0;
       } else {
-        const rowsMax = random() < 0.2 ? anyRows : 1 + below(30);
-        const bytesMax = random() < 0.2 ? anyBytes : 1 + below(500);
+        const rowsMax = random(5) === 0 ? anyRows : 1 + random(30);
+        const bytesMax = random(5) === 0 ? anyBytes : 1 + random(500);
         const expected = takeFrom(model, rowsMax, bytesMax);
         const taken = ring.take(rowsMax, bytesMax);
         if (textOf(taken) !== expected.join(',') || taken.count !== expected.length) {

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { pick, seeded } from '../support/random.ts';
 import { type DatabaseServer, isInstalled, sharedServers, startServer } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
@@ -209,9 +210,7 @@ for (const server of await sharedServers()) {
     });
 
     t.test('1,000 kills at random moments hit their statements and no others', { timeout: 240_000 }, async (t) => {
-      const seed = Number(process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-      t.comment(`seed ${seed}`);
-      const random = generator(seed);
+      const random = seeded(t);
       const began = performance.now();
       let kills = 0;
       let working = killers;
@@ -231,14 +230,14 @@ for (const server of await sharedServers()) {
             `UPDATE n SET v = v + SLEEP(1) WHERE i BETWEEN ${number * 100 + 100} AND ${number * 100 + 199}`,
             'SELECT 1',
           ];
-          const sql = victims[Math.floor(random() * victims.length)] as string;
-          const moment = random() * 100;
-          const isFinal = random() < 0.5;
+          const sql = pick(random, victims);
+          const moment = random(100);
+          const isFinal = random(2) === 0;
           const started = client.start(sql, session);
           const { id, final_uri } = await started;
           // In the session's queue one more, which is stopped before it was ever sent.
           const queued =
-            session !== undefined && random() < 0.3 ? await client.start('SELECT SLEEP(1000)', session) : null;
+            session !== undefined && random(10) < 3 ? await client.start('SELECT SLEEP(1000)', session) : null;
           await delay(moment);
           if (queued !== null) await client.kill(queued.id);
           const reply = await client.get(isFinal ? final_uri : `/v1/query/${id}/kill`);
@@ -252,10 +251,10 @@ for (const server of await sharedServers()) {
 
       let innocent = 0;
       const bystander = async (): Promise<void> => {
-        const session = random() < 0.5 ? await client.openSession() : undefined;
+        const session = random(2) === 0 ? await client.openSession() : undefined;
         while (working > 0) {
-          const value = Math.floor(random() * 1e9);
-          const { last, rows } = await client.run(`SELECT ${value}, SLEEP(${(random() / 20).toFixed(3)})`, session);
+          const value = random(1e9);
+          const { last, rows } = await client.run(`SELECT ${value}, SLEEP(${random(51) / 1_000})`, session);
           innocent++;
           if (last.state !== 'Succeeded' || rows[0]?.[0] !== value || rows[0]?.[1] !== 0) {
             hit.push(`a bystander: ${JSON.stringify(last.error)} ${JSON.stringify(rows)}`);
@@ -323,15 +322,4 @@ for (const server of await sharedServers()) {
       t.ok(stopMs < 5_000, 'and can still kill');
     },
   );
-}
-
-/** A small generator of random numbers from 0 to 1, so that a run can be repeated from its seed (mulberry32). */
-function generator(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { pick, type Random, seeded } from '../support/random.ts';
 import { connectTo, requestText } from '../support/raw-http.ts';
 import { type DatabaseKind, isInstalled, startServer } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
@@ -279,9 +280,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         `${MIB}`,
       ]);
       await query(sluice.url, 'SELECT 1', { user });
-      const seed = randomBytes(4).readUInt32LE();
-      t.comment(`seed ${seed}`);
-      const random = generator(seed);
+      const random = seeded(t);
       const crowd = async (): Promise<void> => {
         for (let done = 0; done < VANISHING_CLIENTS / 2; done += 10) {
           await Promise.all(Array.from({ length: 10 }, () => vanish(sluice, user, random)));
@@ -353,9 +352,9 @@ async function follow(sluice: SluiceProcess, first: QueryResponse): Promise<Quer
 }
 
 /** Sends some of a request, or all of it, reads some of the answer or none, and is gone. */
-async function vanish(sluice: SluiceProcess, user: string, random: (below: number) => number): Promise<void> {
+async function vanish(sluice: SluiceProcess, user: string, random: Random): Promise<void> {
   const statements = ['SELECT SLEEP(600)', 'SELECT 1', manyRows, `SELECT REPEAT('x', ${3 * MIB})`, 'nonsense'];
-  const sql = statements[random(statements.length)] as string;
+  const sql = pick(random, statements);
   const body = JSON.stringify({ sql, pagination: { wait_time_secs: random(3), max_rows_per_page: 1 + random(5000) } });
   const headers = {
     'Content-Type': 'application/json',
@@ -425,17 +424,6 @@ async function listen(t: Test, onConnection: (socket: Socket) => void): Promise<
     server.close();
   });
   return (server.address() as AddressInfo).port;
-}
-
-/** A small generator of numbers that a seed repeats (mulberry32). */
-function generator(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
 }
 
 async function until<T>(ask: () => T | Promise<T>, holds: (value: T) => boolean): Promise<T> {

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { type Random, seeded } from '../support/random.ts';
 import { type DatabaseKind, isInstalled, startServer } from '../support/servers.ts';
 import { query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
@@ -154,8 +155,7 @@ async function openSession(sluice: SluiceProcess): Promise<{ id: string }> {
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   const skip = !isInstalled(kind);
   t.test(`one-off statements leave nothing behind on ${kind}`, { skip, timeout: 180_000 }, async (t) => {
-    const seed = Number(process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-    t.comment(`seed ${seed}`);
+    const random = seeded(t);
     // Some of what is left behind would stop every other test on a shared server.
     const server = await startServer(kind);
     t.teardown(() => server.stop());
@@ -226,7 +226,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     t.test('500 that leave something and 500 that look for it, one after the other', async (t) => {
       const began = performance.now();
       const found: string[] = [];
-      for (const trace of drawn(mine, pairCount, seed)) {
+      for (const trace of drawn(mine, pairCount, random)) {
         const leak = await tryOut(trace);
         if (leak !== null) found.push(leak);
         await noteConnection();
@@ -246,7 +246,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       const pairs = drawn(
         mine.filter(({ alone }) => !alone),
         pairCount,
-        seed + 1,
+        random,
       );
       const lane = async (): Promise<void> => {
         for (let trace = pairs.pop(); trace !== undefined; trace = pairs.pop()) {
@@ -280,18 +280,11 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   });
 }
 
-/** The traces, each about as often as every other, in an order that follows from the seed (mulberry32). */
-function drawn(from: readonly Trace[], count: number, seed: number): Trace[] {
-  let state = seed >>> 0;
-  const random = (): number => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+/** The traces, each about as often as every other, in a random order. */
+function drawn(from: readonly Trace[], count: number, random: Random): Trace[] {
   const all = Array.from({ length: count }, (_, index) => from[index % from.length] as Trace);
   for (let last = all.length - 1; last > 0; last--) {
-    const other = Math.floor(random() * (last + 1));
+    const other = random(last + 1);
     [all[last], all[other]] = [all[other] as Trace, all[last] as Trace];
   }
   return all;

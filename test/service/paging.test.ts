@@ -3,7 +3,7 @@ import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mysql from 'mysql2';
 import t from 'tap';
-import { newSeed, randomFrom } from '../query/batches.ts';
+import { seeded } from '../support/random.ts';
 import { type DatabaseServer, isInstalled, sharedServers, startServer } from '../support/servers.ts';
 import {
   get,
@@ -255,17 +255,15 @@ for (const server of servers) {
     });
 
     await t.test('they are the same when every answer is thrown away and asked for again', async (t) => {
-      const seed = newSeed();
-      t.comment(`TEST_SEED=${seed}`);
-      const random = randomFrom(seed);
+      const random = seeded(t);
       let differing = 0;
       let abandoned = 0;
       const { hex, count } = await read(stage, selectAll, { wait_time_secs: 20 }, async (reply, number) => {
         const path = `${envelope(reply).stats_uri}/page/${number}`;
         // Some are cut off in the midst of their body, too.
-        if (random() < 0.3) {
+        if (random(10) < 3) {
           abandoned++;
-          await abandon(stage, path, Math.floor(random() * reply.text.length));
+          await abandon(stage, path, random(reply.text.length));
         }
         const again = await stage.get(path);
         if (again.text !== reply.text) differing++;
