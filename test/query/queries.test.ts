@@ -3,10 +3,9 @@ import t from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { newQueryId } from '#src/ids.js';
 import { Queries, type QueriesOptions } from '#src/query/queries.js';
-import { Query } from '#src/query/query.js';
-import { Storage } from '#src/query/storage.js';
+import type { Query } from '#src/query/query.js';
+import { forever, makeQuery } from './make-query.ts';
 
-const forever = 3_600_000;
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 const defaults: QueriesOptions = {
   queriesMax: 100,
@@ -28,20 +27,8 @@ class Stage {
   }
 
   /** A query whose statement runs until it is told otherwise. */
-  add(owner = 'ann', waitMs = forever): Query {
-    const query = new Query(
-      { id: `q${++this.#made}`, sessionId: 's', owner },
-      {
-        waitMs,
-        pageRows: 10,
-        pageBytes: 1_000,
-        bufferRows: 10,
-        bufferBytes: 1_000,
-        gzipLevel: 0,
-        statementTimeoutMs: forever,
-      },
-      new Storage(1_000_000),
-    );
+  add(owner = 'ann'): Query {
+    const query = makeQuery(`q${++this.#made}`, owner);
     this.queries.add(query);
     return query;
   }

@@ -12,11 +12,10 @@ import {
 } from '#src/wire/statement.js';
 import { seeded } from '../support/random.ts';
 import { batchOf, textOf } from './batches.ts';
+import { forever } from './make-query.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 const failure: Failure = { code: 1054, sqlstate: '42S22', message: 'Unknown column' };
-/** Longer than any test runs: a page that comes at all comes for another reason than that the wait is over. */
-const forever = 3_600_000;
 const limits: QueryLimits = {
   waitMs: forever,
   pageRows: 3,

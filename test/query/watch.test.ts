@@ -1,27 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { Query } from '#src/query/query.js';
-import { Storage } from '#src/query/storage.js';
+import type { Query } from '#src/query/query.js';
 import { Watch } from '#src/query/watch.js';
 import { failures } from '#src/wire/statement.js';
-
-const forever = 3_600_000;
+import { makeQuery } from './make-query.ts';
 
 /** A query whose statement runs and whose first page is waited for. */
 function waitedFor(onAsk: () => void): Query {
-  const query = new Query(
-    { id: 'q', sessionId: 's', owner: 'ann' },
-    {
-      waitMs: forever,
-      pageRows: 10,
-      pageBytes: 1_000,
-      bufferRows: 10,
-      bufferBytes: 1_000,
-      gzipLevel: 0,
-      statementTimeoutMs: forever,
-    },
-    new Storage(1_000_000),
-  );
+  const query = makeQuery();
   query.start('SELECT 1', (_request, observer) => {
     observer.started();
     return { credit: () => {}, cancel: () => {}, askExamined: onAsk };
