@@ -379,6 +379,21 @@ for (const server of await sharedServers()) {
       t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
     });
 
+    await t.test('a row of a second result set is never too large, and the procedure runs to its end', async (t) => {
+      const { database, peer } = await open(t, server, { rowBytesMax: 100 * KiB });
+      await server.sql(
+        `DELIMITER //
+        CREATE PROCEDURE two(bytes INT) BEGIN SELECT 1 AS a; SELECT REPEAT('x', bytes); SET @ran = bytes; END//`,
+        { database },
+      );
+      // Only the last is more than a packet reader takes; the others are dropped before they are measured.
+      for (const bytes of [10, 300 * KiB, 20 * MiB]) {
+        const two = await peer.run(`CALL two(${bytes})`);
+        t.match(two.end, { ok: false, failure: { code: 90_008 } }, `${bytes} bytes`);
+        t.equal((await peer.run('SELECT @ran + 0')).batches.join(), `[${bytes}]`, 'nothing ended it');
+      }
+    });
+
     await t.test('LOAD DATA LOCAL is refused, though the server would allow it', async (t) => {
       const { database, peer } = await open(t, server);
       await server.sql('CREATE TABLE loaded (a TEXT)', { database });
