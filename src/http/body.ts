@@ -22,7 +22,7 @@ export async function readJsonText(request: IncomingMessage, bytesMax: number): 
   if (encoding !== 'identity' && encoding !== 'gzip') {
     throw httpErrors.unsupportedMediaType(`the content encoding "${encoding.slice(0, 50)}" is not supported; gzip is`);
   }
-  // Node hands a request over before the body that came in the same chunk, and runs no promise in between.
+  // Node hands a request over before the body that came in the same chunk, and runs no promise before it has taken that in.
   await null;
   if (request.destroyed) throw new RequestAbortedError('the request was cut off');
   const bytes = encoding === 'gzip' ? await inflate(request, bytesMax) : await collectPlain(request, bytesMax);
@@ -44,7 +44,7 @@ function checkContentType(contentType: string | undefined): void {
 
 function collectPlain(request: IncomingMessage, bytesMax: number): Buffer | Promise<Buffer> {
   if (request.readableLength !== Number(request.headers['content-length'])) return collect(request, request, bytesMax);
-  // All of it is there, and nobody needs to be told of its parts.
+  // All of it is there, and nobody needs to be told of its parts; its end, which is yet to be told, need not be waited for.
   const bytes = (request.read() as Buffer | null) ?? Buffer.alloc(0);
   request.resume();
   return bytes;

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import type { Observe } from '../events.ts';
 import { RefusedError } from '../session/lease.ts';
 import { RequestAbortedError } from './body.ts';
@@ -121,6 +122,8 @@ export class HttpServer implements AsyncDisposable {
           throw httpErrors.methodNotAllowed(method, found.allow);
       }
     } catch (error) {
+      // In the midst of the chunk that the request came in, Node cannot tell yet whether it is whole.
+      if (!request.complete && hasBody(request)) await setImmediate();
       if (error instanceof RequestAbortedError) {
         response.destroy();
       } else if (error instanceof HttpError) {

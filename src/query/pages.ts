@@ -32,8 +32,8 @@ export interface Page extends Snapshot {
 
 /**
  * Which page a number stands for. `#last` is the page that was answered with rows, or that ended the result; `#number`
- * is the one to come. A number stands for one promise, shared by all who ask for it, and forgotten if its page turns
- * out empty with more to come: so replays, two polls at once and lost answers are one mechanism.
+ * is the one to come. All who wait for a number share one promise, which is forgotten if its page turns out empty with more
+ * to come: so replays, two polls at once and lost answers are one mechanism.
  */
 export class Pages {
   readonly #ready: () => Promise<void> | undefined;

@@ -7,7 +7,7 @@ import { Watch } from './watch.ts';
 export interface QueriesOptions {
   readonly queriesMax: number;
   readonly queriesPerUserMax: number;
-  /** How long a result is kept after its last answer, and its id for as long again. */
+  /** How long a result is kept after its last answer, and its id for at least as long again. */
   readonly resultTimeoutMs: number;
   /** Queries kept of which the first answer told all. */
   readonly wholeMax: number;

@@ -39,6 +39,8 @@ interface Poll {
   readonly wake: () => void;
 }
 
+const noColumns: readonly Column[] = [];
+
 /** The database is asked for its progress at most this often, */
 const askIntervalMs = 1_000;
 /** and not on account of a poll that is answered sooner than this. */
@@ -61,7 +63,7 @@ export class Query implements StatementObserver {
   );
   #state: QueryState = running;
   #handle: StatementHandle | null = null;
-  #columns: readonly Column[] = [];
+  #columns = noColumns;
   /** Rows, and the memory of batches, that the worker has sent and not yet been credited for. */
   #unread = { rows: 0, bytes: 0 };
   #result = { rows: 0, bytes: 0 };

@@ -18,12 +18,12 @@ export class Removals {
   #last: Removal = { owner: '', reason: '' };
 
   /**
-   * @param keptMs for which an id is remembered at the least, and twice as long at the most
-   * @param max ids at once, of which half are remembered at the least
+   * @param keptMs for which an id is remembered at the least, unless there are too many
+   * @param max ids at once, two or more; the latest are remembered, half as many at the least
    */
   constructor(keptMs: number, max: number) {
     this.#keptMs = keptMs;
-    this.#half = Math.max(1, Math.floor(max / 2));
+    this.#half = Math.floor(max / 2);
   }
 
   add(id: string, owner: string, reason: string): void {

@@ -1,11 +1,11 @@
 import { type Connection, Pipeline, type PlainCommand } from './connection.ts';
 import { type DriverError, isConnectionLost } from './failures.ts';
 
-/** Text in utf8mb4, in the collation that the database has for it. */
-const utf8 = 'NAMES utf8mb4';
-
-/** Seconds for which the database waits for a reader: 60, as by default, would end the result of one that stalls. */
-const patience = 'net_write_timeout = 86400, wait_timeout = 86400';
+/**
+ * Text in utf8mb4, and a database that waits for a reader as long as we do (`net_write_timeout` would end a result
+ * whose reader stalls for 60 s).
+ */
+const variables = 'SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = 86400';
 
 /**
  * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login that
@@ -30,19 +30,16 @@ export class CleanState {
    * @throws DriverError
    */
   static async of(connection: Connection, database: string | null): Promise<CleanState> {
-    // What the server's `init_connect` may have done would be there for the first statement alone.
-    const toReset = new WayBack(connection.isMariadb ? [reset] : [reset, ...mysqlLeavings]);
-    toReset.check(await connection.pipeline(toReset.pipeline));
-    if (!connection.isMariadb) return new CleanState(database, mysqlLeavings, null);
-    const look = 'SELECT CURRENT_ROLE(), @@character_set_client, @@character_set_results, @@collation_connection';
-    const [[role, ...setByReset] = []] = await connection.query(look);
-    await connection.query(`SET ${utf8}`);
-    const [[, ...wanted] = []] = await connection.query(look);
-    // A reset goes back to the character set of the login, which is mostly the right one already.
-    const isUtf8 = wanted.every((value, index) => value === setByReset[index]);
-    const variables = isUtf8 ? `SET ${mariadbVariables}` : `SET ${utf8}, ${mariadbVariables}`;
-    await connection.query(variables);
-    return new CleanState(database, [{ type: 'query', sql: variables }], mariadbLeavings(role ?? null));
+    let state: CleanState;
+    if (connection.isMariadb) {
+      const role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
+      state = new CleanState(database, [{ type: 'query', sql: mariadbVariables }], mariadbLeavings(role));
+    } else {
+      state = new CleanState(database, mysqlLeavings, null);
+    }
+    // As after any statement: what the server's `init_connect` has set would be there for the first one alone.
+    state.#way.check(await connection.pipeline(state.#way.pipeline));
+    return state;
   }
 
   /**
@@ -115,7 +112,7 @@ const reset: CleaningCommand = { type: 'reset connection' };
  * by the other, of which a list of names would take the database several times as long to read as the star does.
  * The subquery without rows makes FOUND_ROWS() 0, which a reset leaves as it is.
  */
-const mariadbVariables = `${patience}, session_track_state_change = COALESCE((SELECT 1 FROM DUAL WHERE 0), 1), session_track_system_variables = '*'`;
+const mariadbVariables = `${variables}, session_track_state_change = COALESCE((SELECT 1 FROM DUAL WHERE 0), 1), session_track_system_variables = '*'`;
 
 /**
  * The active role, and the profiles, which tell the text of earlier statements. They are cut to size at the end of a
@@ -138,5 +135,5 @@ const mysqlLeavings: readonly CleaningCommand[] = [
   { type: 'query', sql: 'SELECT 1 LIMIT 0' },
   { type: 'query', sql: 'SET ROLE DEFAULT' },
   { type: 'query', sql: 'SET RESOURCE GROUP USR_default', mayBeRefused: true },
-  { type: 'query', sql: `SET ${utf8}, ${patience}` },
+  { type: 'query', sql: variables },
 ];

@@ -133,6 +133,8 @@ export function readOk(bytes: Buffer, start: number, end: number): Ending {
   };
 }
 
+const connectionCharacterSet = /^character_set_(?:client|connection|results)$/;
+
 /** What the statement changed in its session (MySQL internals manual, "Session State Information"). */
 function leavesUtf8(reader: PayloadReader, packetEnd: number): boolean {
   if (reader.at < packetEnd) reader.skipString();
@@ -144,7 +146,7 @@ function leavesUtf8(reader: PayloadReader, packetEnd: number): boolean {
     while (kind === variableChanged && reader.at < end) {
       const name = reader.string();
       const value = reader.string();
-      if (name.startsWith('character_set_') && value !== 'utf8mb4') return true;
+      if (connectionCharacterSet.test(name) && value !== 'utf8mb4') return true;
     }
     reader.skip(end - reader.at);
   }

@@ -322,6 +322,33 @@ t.test('pipelined requests are answered in order', async (t) => {
   );
 });
 
+t.test('a request that is whole keeps its connection, be it refused or not', async (t) => {
+  const { url } = await start(t, async (_route, request, response) => {
+    const text = await readJsonText(request, MIB);
+    if (text === 'bad') throw httpErrors.badRequest('no');
+    replyText(response, 200, text);
+  });
+  const post = (body: string, type = 'application/json'): Buffer =>
+    requestText('POST /v1/query HTTP/1.1', { 'Content-Type': type, Connection: 'keep-alive' }, body);
+  for (const requests of [
+    [post('bad'), post('good'), post('good')],
+    [post('good'), post('bad'), post('good')],
+    [post('bad'), post('bad'), post('bad')],
+    [post('good', 'text/plain'), post('good')],
+  ]) {
+    const statuses = requests.map((request) =>
+      request.includes('text/plain') ? 415 : request.includes('bad') ? 400 : 200,
+    );
+    // In one chunk, as clients send what is small.
+    const { replies } = await exchange(url, Buffer.concat(requests), { replies: requests.length });
+    t.strictSame(
+      replies.map(({ status }) => status),
+      statuses,
+    );
+    for (const { headers } of replies) t.equal(headers.get('connection'), 'keep-alive');
+  }
+});
+
 t.test('a good request and garbage behind it: the good one is answered', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
   const good = requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' });

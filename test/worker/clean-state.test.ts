@@ -100,7 +100,7 @@ for (const server of await sharedServers()) {
     t.equal(await executeAndClean(connection, clean, 'SET ROLE NONE'), !isMariadb);
   });
 
-  t.test(`what the server does to every new connection is as if it were not (${server.kind})`, async (t) => {
+  t.test(`what the server sets on every new connection is there for no statement (${server.kind})`, async (t) => {
     const init = "SET NAMES latin1, sql_mode = 'ANSI', net_write_timeout = 7, @x = 1";
     const other = await startServer(server.kind, [`--init-connect=${init}`]);
     t.teardown(() => other.stop());

@@ -610,6 +610,15 @@ for (const server of await sharedServers()) {
       }
     });
 
+    await t.test('a session keeps its collation when it changes what is not its own character set', async (t) => {
+      const { peer } = await open(t, server);
+      await peer.run("SET collation_connection = 'utf8mb4_bin'");
+      for (const variable of ['character_set_server', 'character_set_database', 'character_set_filesystem']) {
+        t.match((await peer.run(`SET ${variable} = latin1`)).end, { ok: true }, variable);
+        t.equal((await peer.run('SELECT @@collation_connection')).batches.join(), '["utf8mb4_bin"]', variable);
+      }
+    });
+
     await t.test('what the database knows of the last statement is not lost by our own', async (t) => {
       const { database, peer } = await open(t, server);
       await server.sql("CREATE TABLE names (a CHAR(3)); INSERT INTO names VALUES ('a'), ('b')", { database });

@@ -74,6 +74,7 @@ t.test('an OK packet tells whether the statement changed the character sets to o
     [[changed(0, 'character_set_client', 'utf8mb4'), changed(0, 'character_set_results', 'utf8mb4')], false],
     [[changed(0, 'autocommit', 'OFF', 'character_set_results', 'ucs2')], true],
     [[changed(0, 'time_zone', 'character_set_results')], false],
+    [[changed(0, 'character_set_server', 'latin1', 'character_set_filesystem', 'latin1')], false],
     [[changed(1, 'a schema'), changed(2, '1'), changed(0, 'character_set_client', 'gbk')], true],
     [[changed(1, 'character_set_results'), changed(9, 'x'.repeat(300))], false],
   ] as const) {
