@@ -28,9 +28,10 @@ export interface ServerOptions {
 const lingerMs = 2_000;
 const timeoutCheckMs = 1_000;
 
+const requestTimeout = 'ERR_HTTP_REQUEST_TIMEOUT';
 /** What a connection is told that sent no proper request, by Node's code for what is wrong. */
 const clientErrors: Readonly<Record<string, [number, string]>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
+  [requestTimeout]: [408, 'Request Timeout'],
   HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
 };
 const clientErrorReasons: Readonly<Record<number, string>> = {
@@ -67,7 +68,11 @@ export class HttpServer implements AsyncDisposable {
     this.#server.on('connection', (socket: Socket) => this.#accept(socket));
     this.#server.maxConnections = options.connectionsMax;
     this.#server.setTimeout(options.idleTimeoutMs);
-    this.#server.on('clientError', refuseConnection);
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+      // That of a refused request has its answer, and is about to be closed.
+      if (error.code === requestTimeout && this.#isAnswered(socket)) return;
+      refuseConnection(error, socket);
+    });
   }
 
   /** @returns the address as a URL, with the port that was really taken */
@@ -104,6 +109,12 @@ export class HttpServer implements AsyncDisposable {
     unanswered.add(response);
     response.once('close', () => unanswered.delete(response));
     return true;
+  }
+
+  /** Whether a request has been answered before it was whole. */
+  #isAnswered(socket: Socket): boolean {
+    for (const response of this.#unanswered.get(socket) ?? []) if (response.headersSent) return true;
+    return false;
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

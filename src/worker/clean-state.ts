@@ -8,8 +8,8 @@ import { type DriverError, isConnectionLost } from './failures.ts';
 const variables = 'SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = 86400';
 
 /**
- * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login that
- * has been reset, with the schema selected and our variables set.
+ * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login,
+ * with the schema selected and our variables set.
  */
 export class CleanState {
   readonly #way: WayBack;
@@ -30,16 +30,13 @@ export class CleanState {
    * @throws DriverError
    */
   static async of(connection: Connection, database: string | null): Promise<CleanState> {
-    let state: CleanState;
-    if (connection.isMariadb) {
-      const role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
-      state = new CleanState(database, [{ type: 'query', sql: mariadbVariables }], mariadbLeavings(role));
-    } else {
-      state = new CleanState(database, mysqlLeavings, null);
+    if (!connection.isMariadb) {
+      await connection.query(variables);
+      return new CleanState(database, mysqlLeavings, null);
     }
-    // As after any statement: what the server's `init_connect` has set would be there for the first one alone.
-    state.#way.check(await connection.pipeline(state.#way.pipeline));
-    return state;
+    const role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
+    await connection.query(mariadbVariables);
+    return new CleanState(database, [{ type: 'query', sql: mariadbVariables }], mariadbLeavings(role));
   }
 
   /**

@@ -198,6 +198,17 @@ t.test('a request that does not arrive in time gets 408', async (t) => {
   await Promise.all(exchanges);
 });
 
+t.test('a refused request that never comes to its end gets no second answer', async (t) => {
+  const refuse = (): never => {
+    throw httpErrors.badRequest('no');
+  };
+  const { url } = await start(t, refuse, { requestTimeoutMs: 300 });
+  const head = requestText('POST /v1/query HTTP/1.1', { 'Content-Length': '10' }, '{"s');
+  const { replies } = await exchange(url, head);
+  t.match(replies, [{ status: 400, body: 'no' }]);
+  t.equal(replies.length, 1);
+});
+
 t.test('a client that drips its request is not let drip for ever', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
     requestTimeoutMs: 500,

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { CleanState } from '#src/worker/clean-state.js';
 import { Connection } from '#src/worker/connection.js';
 import { type DriverError, ServerError } from '#src/worker/failures.js';
-import { type DatabaseServer, sharedServers, startServer } from '../support/servers.ts';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
 for (const server of await sharedServers()) {
   for (const withDatabase of [true, false]) {
@@ -100,23 +100,6 @@ for (const server of await sharedServers()) {
     t.equal(await executeAndClean(connection, clean, 'SET ROLE NONE'), !isMariadb);
   });
 
-  t.test(`what the server sets on every new connection is there for no statement (${server.kind})`, async (t) => {
-    const init = "SET NAMES latin1, sql_mode = 'ANSI', net_write_timeout = 7, @x = 1";
-    const other = await startServer(server.kind, [`--init-connect=${init}`]);
-    t.teardown(() => other.stop());
-    // It is not done to administrators.
-    await other.sql("CREATE USER plain@localhost IDENTIFIED BY ''; GRANT SELECT ON mysql.* TO plain@localhost");
-    const connection = await open(t, other, 'plain');
-    const look =
-      'SELECT @x, @@character_set_client, @@character_set_results, @@collation_connection, @@net_write_timeout';
-    t.match(await connection.query(look), [['1', 'latin1', 'latin1', /^latin1/, '7']]);
-    const clean = await CleanState.of(connection, null);
-    const before = await connection.query(look);
-    t.match(before, [[null, 'utf8mb4', 'utf8mb4', /^utf8mb4/, '86400']]);
-    await executeAndClean(connection, clean, init);
-    t.strictSame(await connection.query(look), before);
-  });
-
   t.test(`a state that cannot be restored is an error (${server.kind})`, async (t) => {
     for (const way of ['after', 'right behind'] as const) {
       const home = uniqueName();
@@ -189,10 +172,10 @@ function functions(home: string, role: string): string {
       SET ROLE ${role}; RETURN 1; END//`;
 }
 
-async function open(t: Test, server: DatabaseServer, user = 'root'): Promise<Connection> {
+async function open(t: Test, server: DatabaseServer): Promise<Connection> {
   const connection = await Connection.open({
     address: { socketPath: server.socketPath },
-    user,
+    user: 'root',
     password: '',
     timeoutMs: 10_000,
     rowBytesMax: 1024 * 1024,
