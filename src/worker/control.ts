@@ -1,10 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection, type ConnectOptions } from './connection.ts';
+import { type DriverError, isConnectionLost } from './failures.ts';
 
 /** Long enough to serve a burst of kills, short enough not to hold a connection that nobody needs. */
 const idleMs = 5_000;
+/** How often it is looked whether a lost connection is gone in the database too. */
+const goneIntervalMs = 50;
 /** The database is asked for counts at most this often, for all who want to know at once. */
 const examineIntervalMs = 1_000;
+
+export interface SentKill {
+  /** Rejects with a DriverError if the database did not answer, or refused. */
+  readonly answered: Promise<unknown>;
+  /** Resolves when the kill can hit nothing any more, be it that it was never carried out. */
+  readonly past: Promise<void>;
+}
 
 /**
  * A second connection of the same user, on which the statements of others are watched and stopped. It is opened when
@@ -30,10 +40,31 @@ export class Control {
 
   /**
    * Stops the statement that connection `id` runs, if it runs one (MySQL manual, "KILL Statement").
-   * @throws DriverError
+   * @param isOver whether it is of no interest any more what becomes of the connection
    */
-  async kill(id: number): Promise<void> {
-    await this.#use((connection) => connection.query(`KILL QUERY ${id}`));
+  kill(id: number, isOver: () => boolean): SentKill {
+    let sender: Connection | null = null;
+    const answered = this.#use((connection) => {
+      sender = connection;
+      return connection.query(`KILL QUERY ${id}`);
+    });
+    const past = answered.then(
+      () => {},
+      async (error: DriverError) => {
+        if (sender !== null && isConnectionLost(error)) await this.#untilGone(sender, isOver);
+      },
+    );
+    return { answered, past };
+  }
+
+  /** What was sent on a connection that is lost may yet be carried out, for as long as the database has its end of it. */
+  async #untilGone({ id }: Connection, isOver: () => boolean): Promise<void> {
+    const look = `SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ${id}`;
+    while (!isOver()) {
+      const rows = await this.#use((connection) => connection.query(look)).catch(() => null);
+      if (rows?.length === 0) return;
+      await delay(goneIntervalMs);
+    }
   }
 
   /**

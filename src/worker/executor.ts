@@ -187,21 +187,23 @@ export class Executor {
 
   /**
    * Kills until the statement has ended: a kill that overtakes its statement on the way finds nothing to kill, and one
-   * may be refused. Settles when the database has answered the last, so that none can hit the next statement.
+   * may be refused. Settles when none of them can hit the next statement.
    */
   async #killUntilEnded(execution: Execution, enough: AbortSignal): Promise<void> {
     const connection = this.#connection;
     if (connection === null) return;
+    const kills: Promise<void>[] = [];
     for (
       let retryMs = killRetryMs;
       !execution.hasEnded && !this.#closed;
       retryMs = Math.min(2 * retryMs, killRetryMsMax)
     ) {
-      await this.#control()
-        .kill(connection.id)
-        .catch(() => {});
+      const { answered, past } = this.#control().kill(connection.id, () => this.#closed);
+      kills.push(past);
+      await answered.catch(() => {});
       await delay(retryMs, undefined, { signal: enough }).catch(() => {});
     }
+    await Promise.all(kills);
   }
 
   /** Gives the connection up if it is not idle in time. What runs on it may run on in the database then. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import { constants, crc32, inflateRawSync } from 'node:zlib';
@@ -587,6 +587,33 @@ for (const server of await sharedServers()) {
       t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
     });
 
+    await t.test('a kill that is given up, and carried out after all, hits no later statement', async (t) => {
+      const proxy = await startProxy(t, server.port);
+      const { id, peer } = await open(t, server, { connectTimeoutMs: 300 }, { address: proxy.address });
+      let late: { chunk: Buffer; far: Socket } | null = null;
+      proxy.forward = (chunk, far) => {
+        if (late !== null || !chunk.includes('KILL QUERY')) return chunk;
+        late = { chunk, far };
+        return nothing;
+      };
+      // As of a database that is slow, which has what was sent to it, whatever its client does.
+      proxy.left = (far) => {
+        if (far !== late?.far) far.destroy();
+      };
+      const statement = peer.start('SELECT SLEEP(100)', { clean: true });
+      await runs(server, id);
+      peer.post({ type: 'cancel', statement });
+      await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id} AND INFO IS NOT NULL`)) === '0');
+      await delay(200);
+      const { chunk, far } = late as unknown as { chunk: Buffer; far: Socket };
+      far.resume();
+      far.write(chunk, () => far.end());
+      await once(far, 'close');
+      await until(() => peer.idles === 1 || peer.closed);
+      t.notOk(peer.closed, 'the connection is not given up');
+      t.match((await peer.run('SELECT 7, SLEEP(0.01)')).end, { ok: true });
+    });
+
     await t.test('text stays text after a statement that names other character sets', async (t) => {
       const { database, peer } = await open(t, server);
       await server.sql(
@@ -782,21 +809,24 @@ function firstPacket(chunk: Buffer): Buffer {
 async function startProxy(t: Test, port: number) {
   const listener = createServer((near) => {
     const far = connect(port, '127.0.0.1');
-    near.on('data', (chunk) => far.write(proxy.forward(chunk)));
+    near.on('data', (chunk) => far.write(proxy.forward(chunk, far)));
     far.pipe(near);
-    for (const [one, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      one.on('error', () => {});
-      one.on('close', () => other.destroy());
-    }
+    for (const end of [near, far]) end.on('error', () => {});
+    near.on('close', () => proxy.left(far));
+    far.on('close', () => near.destroy());
   });
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');
   t.teardown(() => listener.close());
   const address = { host: '127.0.0.1', port: (listener.address() as { port: number }).port, tls: 'off' as const };
-  const proxy = { address, forward: (chunk: Buffer): Buffer => chunk };
+  const proxy = {
+    address,
+    forward: (chunk: Buffer, _far: Socket): Buffer => chunk,
+    /** The client has closed its connection. */
+    left: (far: Socket): void => {
+      far.destroy();
+    },
+  };
   return proxy;
 }
 
