@@ -4,17 +4,22 @@ import { randomFillSync } from 'node:crypto';
 const random = Buffer.alloc(16 * 256);
 let taken = random.length;
 
-/** An id that cannot be guessed: 128 random bits in hexadecimal. */
+/** An id that cannot be guessed (128 random bits). */
 export function newSessionId(): string {
+  return randomHex();
+}
+
+/** An id that sorts by time (48 bits of milliseconds) and cannot be guessed (128 random bits). */
+export function newQueryId(): string {
+  return Date.now().toString(16).padStart(12, '0') + randomHex();
+}
+
+/** 128 random bits in hexadecimal. */
+function randomHex(): string {
   if (taken === random.length) {
     randomFillSync(random);
     taken = 0;
   }
   taken += 16;
   return random.toString('hex', taken - 16, taken);
-}
-
-/** An id that sorts by time (48 bits of milliseconds) and cannot be guessed (128 random bits). */
-export function newQueryId(): string {
-  return Date.now().toString(16).padStart(12, '0') + newSessionId();
 }

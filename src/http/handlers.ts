@@ -89,17 +89,17 @@ export class Handlers {
     }
     const sessionId = 'id' in session ? session.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const identity = { id: newQueryId(), sessionId, owner: account.user };
-    const gzipLevel = acceptsGzip(request.headers['accept-encoding']) ? limits.gzipLevel : 0;
-    const query = new Query(identity, queryLimits(body.pagination, gzipLevel, limits), storage);
+    const asGzip = acceptsGzip(request.headers['accept-encoding']);
+    const query = new Query(identity, queryLimits(body.pagination, asGzip ? limits.gzipLevel : 0, limits), storage);
     queries.add(query);
     if ('id' in session) query.start(body.sql, (statement, observer) => session.run(statement, observer));
     else query.failed(session);
-    await this.#answerPage(query, 0, request, response, true);
+    await this.#answerPage(query, 0, asGzip, response, true);
   }
 
   async #getPage(id: string, page: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
-    await this.#answerPage(query, page, request, response);
+    await this.#answerPage(query, page, acceptsGzip(request.headers['accept-encoding']), response);
   }
 
   async #getStats(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -132,7 +132,7 @@ export class Handlers {
   async #answerPage(
     query: Query,
     number: number,
-    request: IncomingMessage,
+    asGzip: boolean,
     response: ServerResponse,
     isFirst = false,
   ): Promise<void> {
@@ -148,8 +148,7 @@ export class Handlers {
       // Nobody but the client of its first request can know the query's id: if it goes before the answer, the query goes too.
       if (isFirst && !response.headersSent) queries.finish(query, abandoned);
     });
-    const body = pageBody(query.identity, await ready);
-    await replyPage(response, body, acceptsGzip(request.headers['accept-encoding']));
+    await replyPage(response, pageBody(query.identity, await ready), asGzip);
   }
 
   async #find(id: string, request: IncomingMessage): Promise<Query> {

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { ServiceEvent } from '#src/events.js';
-import { newQueryId } from '#src/ids.js';
 import { Queries, type QueriesOptions } from '#src/query/queries.js';
 import type { Query } from '#src/query/query.js';
 import { forever, makeQuery } from './make-query.ts';
@@ -279,18 +278,6 @@ t.test('what becomes of a query is told in order', async (t) => {
     { type: 'query_removed', query: 'q1', user: 'ann', reason: 'was finished by the client' },
   ]);
   t.equal(stage.events.length, 3);
-});
-
-t.test('ids sort by time, and what is not time in them is random', async (t) => {
-  const first = newQueryId();
-  await sleep(3);
-  const second = newQueryId();
-  t.match(first, /^[0-9a-f]{44}$/);
-  t.ok(first < second);
-  t.ok(Math.abs(Number.parseInt(first.slice(0, 12), 16) - Date.now()) < 60_000);
-  const tails = new Set(Array.from({ length: 1_000 }, () => newQueryId().slice(12)));
-  t.equal(tails.size, 1_000);
-  t.ok(4 * first.slice(12).length >= 96, 'at least 96 bits of it');
 });
 
 t.test('a query that its client cancels is not waited for', async (t) => {

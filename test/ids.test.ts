@@ -1,0 +1,15 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { newQueryId } from '#src/ids.js';
+
+t.test('ids sort by time, and what is not time in them is random', async (t) => {
+  const first = newQueryId();
+  await sleep(3);
+  const second = newQueryId();
+  t.match(first, /^[0-9a-f]{44}$/);
+  t.ok(first < second);
+  t.ok(Math.abs(Number.parseInt(first.slice(0, 12), 16) - Date.now()) < 60_000);
+  const tails = new Set(Array.from({ length: 1_000 }, () => newQueryId().slice(12)));
+  t.equal(tails.size, 1_000);
+  t.ok(4 * first.slice(12).length >= 96, 'at least 96 bits of it');
+});
