@@ -23,6 +23,11 @@ interface TextOption {
   readonly help: string;
 }
 
+/** Off unless it is given. */
+interface FlagOption {
+  readonly help: string;
+}
+
 const KiB = 1024;
 const MiB = 1024 * KiB;
 const GiB = 1024 * MiB;
@@ -45,13 +50,34 @@ const textOptions = {
     placeholder: 'off|on|verify',
     help: 'encrypt the way to the database; verify: and check its certificate',
   },
-  data_dir: { default: 'sluice-data', placeholder: 'FOLDER', help: 'where the private MariaDB keeps its files' },
+  tls_cert: {
+    default: '',
+    placeholder: 'FILE',
+    help: 'certificate chain (PEM) to serve HTTPS with; none: plain HTTP',
+  },
+  tls_key: { default: '', placeholder: 'FILE', help: 'private key (PEM) of --tls_cert' },
+  cors_origin: {
+    default: '',
+    placeholder: 'ORIGINS',
+    help: 'web origins whose pages may read answers, parted by commas, or *; none: no page may',
+  },
+  data_dir: {
+    default: 'sluice-data',
+    placeholder: 'FOLDER',
+    help: 'where the private MariaDB keeps its files, and where spilled rows lie',
+  },
   anonymous_user: {
     default: '',
     placeholder: 'USER',
     help: 'database user for requests without credentials; none: they get 401',
   },
   anonymous_password: { default: '', placeholder: 'PASSWORD', help: 'the password of --anonymous_user' },
+  on_disconnect: {
+    default: 'continue',
+    choices: ['continue', 'cancel'],
+    placeholder: 'continue|cancel',
+    help: 'what becomes of a statement whose client hangs up during a poll and does not come back',
+  },
   log_level: {
     default: 'info',
     choices: ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
@@ -59,6 +85,11 @@ const textOptions = {
     help: 'trace, debug, info, warn, error or silent; the log goes to standard error',
   },
 } as const satisfies Record<string, TextOption>;
+
+const flagOptions = {
+  read_only: { help: 'every statement runs in a read-only transaction; those that could leave it are refused' },
+  log_sql: { help: 'write the SQL of statements to the log, which may hold personal data' },
+} as const satisfies Record<string, FlagOption>;
 
 const numberOptions = {
   http_handler_port: {
@@ -76,19 +107,19 @@ const numberOptions = {
     help: 'threads that talk to the database (default: one per core, up to 4)',
   },
   connections_max: { default: 128, min: 1, max: 100_000, unit: 'connections', help: 'database connections at once' },
-  connection_queue_max: {
+  queue_max: {
     default: 1024,
     min: 0,
     max: 1_000_000,
     unit: 'statements',
-    help: 'statements that may wait for a connection',
+    help: 'statements that may wait for a connection or for memory; one more gets 503',
   },
-  connection_wait_secs: {
-    default: 10,
+  queue_wait_secs: {
+    default: 60,
     min: 0,
-    max: 3600,
+    max: timerSecsMax,
     unit: 's',
-    help: 'how long a statement waits for a connection before it gets 503',
+    help: 'how long a statement waits there before it fails',
   },
   connection_idle_secs: {
     default: 30,
@@ -105,6 +136,20 @@ const numberOptions = {
     unit: 's',
     help: 'time for a cancelled statement to end before its connection is closed',
   },
+  ping_secs: {
+    default: 5,
+    min: 1,
+    max: 3600,
+    unit: 's',
+    help: 'how often a database that has fallen silent is asked whether it still works on a statement',
+  },
+  worker_stall_secs: {
+    default: 30,
+    min: 1,
+    max: 3600,
+    unit: 's',
+    help: 'a thread that does not answer for so long is replaced',
+  },
   logins_max: { default: 64, min: 1, max: 10_000, unit: 'logins', help: 'logins under way at once' },
   auth_cache_secs: {
     default: 30,
@@ -112,6 +157,13 @@ const numberOptions = {
     max: 3600,
     unit: 's',
     help: 'how long accepted credentials are trusted without asking the database',
+  },
+  auth_failures_max: {
+    default: 60,
+    min: 1,
+    max: 1_000_000,
+    unit: 'logins',
+    help: 'wrong passwords of one user in a minute; after that, 429 without asking the database',
   },
   auth_cache_max: { default: 10_000, min: 1, max: 10_000_000, unit: 'users', help: 'accepted credentials remembered' },
   queries_max: {
@@ -149,6 +201,13 @@ const numberOptions = {
     unit: 'sessions',
     help: 'kept sessions at once; each holds a connection',
   },
+  sessions_per_user_max: {
+    default: 64,
+    min: 1,
+    max: 100_000,
+    unit: 'sessions',
+    help: 'kept sessions of one user at once',
+  },
   session_idle_secs_max: {
     default: 14_400,
     min: 1,
@@ -165,10 +224,10 @@ const numberOptions = {
   },
   statement_timeout_secs: {
     default: 3600,
-    min: 1,
+    min: 0,
     max: timerSecsMax,
     unit: 's',
-    help: 'how long a statement may run, reading of its rows included',
+    help: 'how long a statement may run before it is killed, and the most that timeout_secs can ask for; 0: no limit',
   },
   result_timeout_secs: {
     default: 60,
@@ -176,6 +235,13 @@ const numberOptions = {
     max: timerSecsMax,
     unit: 's',
     help: 'how long a result is kept that nobody polls, and its id for as long again',
+  },
+  disconnect_secs: {
+    default: 5,
+    min: 0,
+    max: 3600,
+    unit: 's',
+    help: 'how long --on_disconnect cancel waits for the client to come back',
   },
   wait_time_secs_max: {
     default: 50,
@@ -205,12 +271,40 @@ const numberOptions = {
     unit: 'rows',
     help: 'the most that max_rows_in_buffer can ask for',
   },
-  buffer_bytes_max: {
+  query_buffer_bytes_max: {
     default: 16 * MiB,
     min: KiB,
     max: 2 * GiB,
     unit: 'bytes',
-    help: 'rows of one query read ahead of its client',
+    help: 'rows of one query held in memory ahead of its client',
+  },
+  buffer_bytes_max: {
+    default: 512 * MiB,
+    min: MiB,
+    max: 1024 * GiB,
+    unit: 'bytes',
+    help: 'memory for the rows of all queries; when it is used up, new statements wait',
+  },
+  spill_bytes_max: {
+    default: GiB,
+    min: 0,
+    max: 1024 * GiB,
+    unit: 'bytes',
+    help: 'rows of one query kept on disk when its memory is full; past that, the database waits; 0: none',
+  },
+  spill_total_bytes_max: {
+    default: 10 * GiB,
+    min: 0,
+    max: 1024 * GiB,
+    unit: 'bytes',
+    help: 'the same for all queries together',
+  },
+  spill_wait_ms: {
+    default: 100,
+    min: 0,
+    max: 3_600_000,
+    unit: 'ms',
+    help: 'how long the memory of a query must be full before its rows go to disk',
   },
   gzip_level: {
     default: 1,
@@ -231,7 +325,7 @@ const numberOptions = {
     min: MiB,
     max: 1024 * GiB,
     unit: 'bytes',
-    help: 'rows of all queries held at once',
+    help: 'rows of all queries in memory at the very most: a query that receives more fails',
   },
   body_bytes_max: {
     default: 16 * MiB,
@@ -280,12 +374,17 @@ const numberOptions = {
 } as const satisfies Record<string, NumberOption>;
 
 type TextName = keyof typeof textOptions;
+type FlagName = keyof typeof flagOptions;
 type NumberName = keyof typeof numberOptions;
 
 /** The values of all options, by their names, checked; `database` is `mysql_url` taken apart, null for the private one. */
-export type Config = Readonly<Record<Exclude<TextName, 'log_level' | 'mysql_url' | 'mysql_tls'>, string>> &
-  Readonly<Record<NumberName, number>> & {
+export type Config = Readonly<
+  Record<Exclude<TextName, 'log_level' | 'on_disconnect' | 'mysql_url' | 'mysql_tls'>, string>
+> &
+  Readonly<Record<NumberName, number>> &
+  Readonly<Record<FlagName, boolean>> & {
     readonly log_level: LogLevel;
+    readonly on_disconnect: 'continue' | 'cancel';
     readonly database: DatabaseConfig | null;
   };
 
@@ -305,7 +404,7 @@ export function readCommand(
   environment: Readonly<Record<string, string | undefined>>,
 ): Command {
   const names = [...Object.keys(textOptions), ...Object.keys(numberOptions)];
-  const flags = parseFlags(args, names);
+  const flags = parseFlags(args, names, Object.keys(flagOptions));
   if (flags['help'] === true) return { type: 'help' };
   const raw = (name: string): { value: string; from: string } | undefined => {
     const flag = flags[name];
@@ -314,14 +413,23 @@ export function readCommand(
     const value = environment[variable];
     return value === undefined ? undefined : { value, from: variable };
   };
-  const values: Record<string, string | number> = {};
+  const values: Record<string, string | number | boolean> = {};
   for (const [name, option] of Object.entries(textOptions)) values[name] = readText(option, raw(name));
   for (const [name, option] of Object.entries(numberOptions)) values[name] = readNumber(option, raw(name));
+  for (const name of Object.keys(flagOptions)) values[name] = flags[name] === true || readFlag(name, environment);
   const { mysql_url, mysql_tls, ...rest } = values;
   const database = readDatabase(String(mysql_url), mysql_tls as 'off' | 'on' | 'verify');
   const config = Object.freeze({ ...rest, database }) as unknown as Config;
-  if (config.buffer_bytes_max < config.page_bytes_max) {
-    throw new ConfigError('--buffer_bytes_max must not be less than --page_bytes_max, or no page could fill');
+  if (config.query_buffer_bytes_max < config.page_bytes_max) {
+    throw new ConfigError('--query_buffer_bytes_max must not be less than --page_bytes_max, or no page could fill');
+  }
+  if (config.results_bytes_max < config.buffer_bytes_max) {
+    throw new ConfigError(
+      '--results_bytes_max must not be less than --buffer_bytes_max, or statements would fail that could wait',
+    );
+  }
+  if ((config.tls_cert === '') !== (config.tls_key === '')) {
+    throw new ConfigError('--tls_cert and --tls_key are given together or not at all');
   }
   if (config.http_idle_secs <= config.wait_time_secs_max) {
     throw new ConfigError('--http_idle_secs must be more than --wait_time_secs_max, or polls would be cut off');
@@ -329,8 +437,15 @@ export function readCommand(
   return { type: 'serve', config };
 }
 
-function parseFlags(args: readonly string[], names: readonly string[]): Record<string, string | boolean | undefined> {
-  const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
+function parseFlags(
+  args: readonly string[],
+  names: readonly string[],
+  flagNames: readonly string[],
+): Record<string, string | boolean | undefined> {
+  const options = Object.fromEntries<{ type: 'string' | 'boolean' }>([
+    ...names.map((name) => [name, { type: 'string' }] as const),
+    ...flagNames.map((name) => [name, { type: 'boolean' }] as const),
+  ]);
   const underscored = args.map((arg) =>
     arg.startsWith('--') ? arg.replace(/^--[^=]*/, (flag) => `--${flag.slice(2).replaceAll('-', '_')}`) : arg,
   );
@@ -359,6 +474,15 @@ function readNumber(option: NumberOption, raw: { value: string; from: string } |
     );
   }
   return value;
+}
+
+function readFlag(name: string, environment: Readonly<Record<string, string | undefined>>): boolean {
+  const variable = `SLUICE_${name.toUpperCase()}`;
+  const value = environment[variable] ?? 'false';
+  if (!['true', 'false', '1', '0'].includes(value)) {
+    throw new ConfigError(`${variable} is '${value}'; it must be one of true, false, 1, 0`);
+  }
+  return value === 'true' || value === '1';
 }
 
 function readDatabase(url: string, tls: 'off' | 'on' | 'verify'): DatabaseConfig | null {
@@ -403,6 +527,9 @@ export function helpText(): string {
   ];
   for (const [name, option] of Object.entries(textOptions) as [string, TextOption][]) {
     lines.push(`  --${name} ${option.placeholder}`, `      ${option.help} (default: ${option.default || 'none'})`);
+  }
+  for (const [name, option] of Object.entries(flagOptions)) {
+    lines.push(`  --${name}`, `      ${option.help} (default: off)`);
   }
   for (const [name, option] of Object.entries(numberOptions) as [string, NumberOption][]) {
     lines.push(

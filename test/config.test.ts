@@ -12,28 +12,37 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   http_handler_port: [8000, 0, 65_535],
   worker_threads: [Math.min(4, availableParallelism()), 1, 256],
   connections_max: [128, 1, 100_000],
-  connection_queue_max: [1024, 0, 1_000_000],
-  connection_wait_secs: [10, 0, 3600],
+  queue_max: [1024, 0, 1_000_000],
+  queue_wait_secs: [60, 0, 2_147_483],
   connection_idle_secs: [30, 1, 86_400],
   connect_timeout_secs: [10, 1, 3600],
   kill_timeout_secs: [5, 1, 3600],
+  ping_secs: [5, 1, 3600],
+  worker_stall_secs: [30, 1, 3600],
   logins_max: [64, 1, 10_000],
   auth_cache_secs: [30, 0, 3600],
+  auth_failures_max: [60, 1, 1_000_000],
   auth_cache_max: [10_000, 1, 10_000_000],
   queries_max: [10_000, 1, 10_000_000],
   queries_per_user_max: [1000, 1, 10_000_000],
   whole_results_max: [100, 1, 10_000_000],
   removed_queries_max: [100_000, 2, 10_000_000],
   sessions_max: [96, 1, 100_000],
+  sessions_per_user_max: [64, 1, 100_000],
   session_idle_secs_max: [14_400, 1, 86_400],
   session_queue_max: [8, 0, 100_000],
-  statement_timeout_secs: [3600, 1, 2_147_483],
+  statement_timeout_secs: [3600, 0, 2_147_483],
   result_timeout_secs: [60, 1, 2_147_483],
+  disconnect_secs: [5, 0, 3600],
   wait_time_secs_max: [50, 0, 3600],
   page_rows_max: [1_000_000, 1, 2_147_483_647],
   page_bytes_max: [8 * MIB, 1024, 1024 * MIB],
   buffer_rows_max: [5_000_000, 1, 2_147_483_647],
-  buffer_bytes_max: [16 * MIB, 1024, 2048 * MIB],
+  query_buffer_bytes_max: [16 * MIB, 1024, 2048 * MIB],
+  buffer_bytes_max: [512 * MIB, MIB, 1024 * 1024 * MIB],
+  spill_bytes_max: [1024 * MIB, 0, 1024 * 1024 * MIB],
+  spill_total_bytes_max: [10 * 1024 * MIB, 0, 1024 * 1024 * MIB],
+  spill_wait_ms: [100, 0, 3_600_000],
   gzip_level: [1, 0, 9],
   row_bytes_max: [64 * MIB, 1024, 512 * MIB],
   results_bytes_max: [1024 * MIB, MIB, 1024 * 1024 * MIB],
@@ -53,13 +62,20 @@ const TEXTS: Readonly<Record<string, [byDefault: string, other: string]>> = {
   data_dir: ['sluice-data', '/some where/é'],
   anonymous_user: ['', 'guest'],
   anonymous_password: ['', 'a=b--c_d'],
+  on_disconnect: ['continue', 'cancel'],
+  cors_origin: ['', 'https://a.example,https://b.example'],
   log_level: ['info', 'debug'],
 };
 
+/** Every option that is on or off; all are off unless given. */
+const FLAGS = ['read_only', 'log_sql'];
+
 /** What two options have to say to each other, so that the extremes of one can be tried alone. */
 const COMPANIONS: Readonly<Record<string, string[]>> = {
-  page_bytes_max: [`--buffer_bytes_max=${2048 * MIB}`],
-  buffer_bytes_max: ['--page_bytes_max=1024'],
+  page_bytes_max: [`--query_buffer_bytes_max=${2048 * MIB}`],
+  query_buffer_bytes_max: ['--page_bytes_max=1024'],
+  buffer_bytes_max: [`--results_bytes_max=${1024 * 1024 * MIB}`],
+  results_bytes_max: [`--buffer_bytes_max=${MIB}`],
   wait_time_secs_max: ['--http_idle_secs=86400'],
   http_idle_secs: ['--wait_time_secs_max=0'],
 };
@@ -68,7 +84,9 @@ t.test('every option has the default that is promised, and there is no other opt
   const config = serve([]);
   for (const [name, [byDefault]] of Object.entries(NUMBERS)) t.equal(settingOf(config, name), byDefault, name);
   for (const [name, [byDefault]] of Object.entries(TEXTS)) t.equal(settingOf(config, name), byDefault, name);
-  t.same(Object.keys(config).sort(), [...Object.keys(NUMBERS), ...Object.keys(TEXTS), 'database'].sort());
+  for (const name of FLAGS) t.equal(settingOf(config, name), false, name);
+  const others = [...FLAGS, 'tls_cert', 'tls_key', 'database'];
+  t.same(Object.keys(config).sort(), [...Object.keys(NUMBERS), ...Object.keys(TEXTS), ...others].sort());
   t.equal(config.database, null, 'without --mysql_url the database is the private one');
   t.ok(Object.isFrozen(config));
 });
@@ -91,6 +109,22 @@ t.test('every option is set by a flag, spelled either way, and by the environmen
     const flagged = serve([...companions, `--${name}=${value}`], { [variable]: other });
     t.equal(settingOf(flagged, name), value, `--${name} wins over ${variable}`);
   }
+});
+
+t.test('an option that is on or off is set by its flag alone, or by the environment', async (t) => {
+  for (const name of FLAGS) {
+    t.equal(settingOf(serve([`--${name}`]), name), true);
+    t.equal(settingOf(serve([`--${name.replaceAll('_', '-')}`]), name), true);
+    const variable = `SLUICE_${name.toUpperCase()}`;
+    for (const [value, isOn] of Object.entries({ true: true, false: false, 1: true, 0: false })) {
+      t.equal(settingOf(serve([], { [variable]: value }), name), isOn, `${variable}=${value}`);
+    }
+    refuses(t, [], `${variable} is 'yes'; it must be one of true, false, 1, 0`, { [variable]: 'yes' });
+  }
+});
+
+t.test('the certificate and its key are given together', async (t) => {
+  t.match(serve(['--tls_cert=c', '--tls_key=k']), { tls_cert: 'c', tls_key: 'k' });
 });
 
 t.test('the last of two equal flags holds', async (t) => {
@@ -164,8 +198,11 @@ t.test('other people’s variables are left alone', async (t) => {
 });
 
 t.test('two options that contradict each other are both named', async (t) => {
-  refuses(t, ['--buffer_bytes_max=1024'], /--buffer_bytes_max.*--page_bytes_max/);
-  refuses(t, ['--page_bytes_max=16777217'], /--buffer_bytes_max.*--page_bytes_max/);
+  refuses(t, ['--query_buffer_bytes_max=1024'], /--query_buffer_bytes_max.*--page_bytes_max/);
+  refuses(t, ['--page_bytes_max=16777217'], /--query_buffer_bytes_max.*--page_bytes_max/);
+  refuses(t, ['--results_bytes_max=1048576'], /--results_bytes_max.*--buffer_bytes_max/);
+  refuses(t, ['--tls_cert=c'], /--tls_cert and --tls_key/);
+  refuses(t, ['--tls_key=k'], /--tls_cert and --tls_key/);
   t.ok(serve(['--page_bytes_max=16777216']), 'equal is enough');
   refuses(t, ['--http_idle_secs=50'], /--http_idle_secs.*--wait_time_secs_max/);
   t.ok(serve(['--http_idle_secs=51']));
@@ -221,11 +258,13 @@ t.test('--help lists every option with its default and its unit', async (t) => {
     const entry = entryOf(help, name);
     t.match(entry, new RegExp(`\\([a-z]+, ${min} to ${max}, default: ${byDefault}\\)$`), name);
   }
-  for (const [name, [byDefault]] of Object.entries({ ...TEXTS, mysql_url: [''], mysql_tls: ['off'] })) {
+  const others = { mysql_url: [''], mysql_tls: ['off'], tls_cert: [''], tls_key: [''] };
+  for (const [name, [byDefault]] of Object.entries({ ...TEXTS, ...others })) {
     t.match(entryOf(help, name), `(default: ${byDefault || 'none'})`, name);
   }
-  const listed = [...help.matchAll(/^ {2}--(\w+) /gm)].map(([, name]) => name);
-  t.same(listed.sort(), [...Object.keys(NUMBERS), ...Object.keys(TEXTS), 'mysql_url', 'mysql_tls'].sort());
+  for (const name of FLAGS) t.match(entryOf(help, name), '(default: off)', name);
+  const listed = [...help.matchAll(/^ {2}--(\w+)/gm)].map(([, name]) => name);
+  t.same(listed.sort(), [...Object.keys(NUMBERS), ...Object.keys(TEXTS), ...FLAGS, ...Object.keys(others)].sort());
   t.match(help, /SLUICE_/);
 });
 
@@ -285,6 +324,6 @@ function refuses(t: Test, args: string[], message: string | RegExp, environment:
 /** The two lines of the help that are an option's, as one. */
 function entryOf(help: string, name: string): string {
   const lines = help.split('\n');
-  const at = lines.findIndex((line) => line.startsWith(`  --${name} `));
+  const at = lines.findIndex((line) => line.split(' ')[2] === `--${name}`);
   return at < 0 ? '' : `${lines[at]} ${lines[at + 1]?.trim()}`;
 }

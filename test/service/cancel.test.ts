@@ -118,7 +118,7 @@ const bigResult = 'SELECT a.i, b.i, a.filler FROM n a, n b';
 for (const server of await sharedServers()) {
   t.test(`on ${server.kind}`, async (t) => {
     const bench = await prepare(t, server, [
-      ...['--page_bytes_max', '262144', '--buffer_bytes_max', '1048576', '--kill_timeout_secs', '30'],
+      ...['--page_bytes_max', '262144', '--query_buffer_bytes_max', '1048576', '--kill_timeout_secs', '30'],
     ]);
     const client = new Client(bench);
 

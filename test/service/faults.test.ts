@@ -274,7 +274,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         '--result_timeout_secs',
         '2',
         // The results of one crowd may fill every buffer, and memory that was used once is not given back at once.
-        '--buffer_bytes_max',
+        '--query_buffer_bytes_max',
         `${2 * MIB}`,
         '--page_bytes_max',
         `${MIB}`,

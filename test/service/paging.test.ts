@@ -332,7 +332,7 @@ for (const server of servers) {
   });
 
   t.test(`the rules of paging on ${server.kind}`, async (t) => {
-    const stage = await Stage.start(server, ['--page_bytes_max', '1024', '--buffer_bytes_max', '65536']);
+    const stage = await Stage.start(server, ['--page_bytes_max', '1024', '--query_buffer_bytes_max', '65536']);
     t.teardown(() => stage.stop());
     await stage.fillNumbers(5_000);
 
@@ -530,7 +530,7 @@ for (const server of servers) {
     async (t) => {
       const own = await startServer(server.kind, ['--net-write-timeout=1']);
       t.teardown(() => own.stop());
-      const stage = await Stage.start(own, ['--page_bytes_max', '65536', '--buffer_bytes_max', '65536']);
+      const stage = await Stage.start(own, ['--page_bytes_max', '65536', '--query_buffer_bytes_max', '65536']);
       t.teardown(() => stage.sluice.kill());
       t.equal(await own.sql('SELECT @@global.net_write_timeout'), '1');
       await stage.fillNumbers(200_000);
