@@ -1,15 +1,20 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Config, DatabaseConfig } from './config.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
 import { Handlers } from './http/handlers.ts';
 import { HttpServer } from './http/server.ts';
+import { Statements } from './http/statements.ts';
+import { Buffers } from './query/buffers.ts';
 import { Queries } from './query/queries.ts';
-import { Storage } from './query/storage.ts';
+import { Queue } from './query/queue.ts';
 import { Accounts } from './session/accounts.ts';
 import { Leases } from './session/leases.ts';
 import { Readiness } from './session/readiness.ts';
 import { Sessions } from './session/sessions.ts';
 import { WorkerPool } from './session/worker-pool.ts';
+import { SpillUsage } from './wire/spill-usage.ts';
 
 /** How long statements may take to end when the server is told to stop at once. */
 const abortMs = 1_000;
@@ -23,6 +28,7 @@ export class Service {
   readonly #observe: Observe;
   readonly #handlers: Handlers;
   readonly #queries: Queries;
+  readonly #queue: Queue;
   readonly #sessions: Sessions;
   readonly #leases: Leases;
   readonly #server: HttpServer;
@@ -35,6 +41,7 @@ export class Service {
     this.embedded = parts.embedded;
     this.#handlers = parts.handlers;
     this.#queries = parts.queries;
+    this.#queue = parts.queue;
     this.#sessions = parts.sessions;
     this.#leases = parts.leases;
     this.#server = parts.server;
@@ -58,6 +65,8 @@ export class Service {
       const { socketPath, user, database: name } = embedded;
       database = { address: { socketPath }, name, user, password: '' };
     }
+    // A process that was killed may have left a file that it had just made.
+    await rm(spillFolder(config), { recursive: true, force: true }).catch(() => {});
     const parts = build(config, observe, database, embedded);
     try {
       const url = await parts.server.listen();
@@ -89,6 +98,7 @@ export class Service {
   async #end(killMs: number): Promise<void> {
     this.#queries.cancelAll();
     await this.#leases.settled(killMs);
+    this.#queue.close();
     this.#queries.close();
     this.#sessions.endAll('the server is stopping');
     this.#leases.close();
@@ -105,11 +115,13 @@ interface Parts {
   readonly leases: Leases;
   readonly sessions: Sessions;
   readonly queries: Queries;
+  readonly queue: Queue;
   readonly handlers: Handlers;
   readonly server: HttpServer;
 }
 
 function build(config: Config, observe: Observe, database: DatabaseConfig, embedded: EmbeddedDatabase | null): Parts {
+  const spillUsage = SpillUsage.forThreads(config.worker_threads, config.spill_total_bytes_max);
   const workers = new WorkerPool(
     {
       threads: config.worker_threads,
@@ -118,7 +130,14 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
         connectTimeoutMs: config.connect_timeout_secs * 1_000,
         killTimeoutMs: config.kill_timeout_secs * 1_000,
         rowBytesMax: config.row_bytes_max,
+        spill: {
+          folder: spillFolder(config),
+          bytesMax: config.spill_bytes_max,
+          totalBytesMax: config.spill_total_bytes_max,
+          waitMs: config.spill_wait_ms,
+        },
       },
+      spillUsage,
     },
     observe,
   );
@@ -126,8 +145,6 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
     {
       defaultDatabase: database.name,
       connectionsMax: config.connections_max,
-      connectionQueueMax: config.queue_max,
-      connectionWaitMs: config.queue_wait_secs * 1_000,
       connectionIdleMs: config.connection_idle_secs * 1_000,
     },
     workers,
@@ -140,6 +157,7 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
   const sessions = new Sessions(
     {
       sessionsMax: config.sessions_max,
+      sessionsPerUserMax: config.sessions_per_user_max,
       sessionIdleMsMax: config.session_idle_secs_max * 1_000,
       sessionQueueMax: config.session_queue_max,
     },
@@ -156,6 +174,16 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
     },
     observe,
   );
+  const buffers = new Buffers({
+    bytesMax: config.buffer_bytes_max,
+    heldBytesMax: config.results_bytes_max,
+    queryBytesMax: config.query_buffer_bytes_max,
+  });
+  const queue = new Queue(
+    { waitingMax: config.queue_max, waitMs: config.queue_wait_secs * 1_000 },
+    () => buffers.hasRoom,
+  );
+  buffers.onRoom = leases.onFree = () => queue.advance();
   const readiness = new Readiness(leases, database.user, database.password);
   const handlers = new Handlers({
     limits: {
@@ -164,16 +192,15 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
       pageRowsMax: config.page_rows_max,
       pageBytes: config.page_bytes_max,
       bufferRowsMax: config.buffer_rows_max,
-      bufferBytes: config.query_buffer_bytes_max,
       gzipLevel: config.gzip_level,
-      statementTimeoutMs: config.statement_timeout_secs * 1_000,
+      statementTimeoutSecs: config.statement_timeout_secs,
     },
     anonymous:
       config.anonymous_user === '' ? null : { user: config.anonymous_user, password: config.anonymous_password },
     accounts,
-    sessions,
+    statements: new Statements(sessions, buffers, queue, config.queue_wait_secs),
     queries,
-    storage: new Storage(config.results_bytes_max),
+    buffers,
     whyNotReady: () => readiness.whyNot(),
   });
   const server = new HttpServer(
@@ -189,5 +216,9 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
     handlers,
     observe,
   );
-  return { embedded, workers, leases, sessions, queries, handlers, server };
+  return { embedded, workers, leases, sessions, queries, queue, handlers, server };
+}
+
+function spillFolder(config: Config): string {
+  return join(config.data_dir, 'spill');
 }

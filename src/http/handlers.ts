@@ -1,21 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { newQueryId, newSessionId } from '../ids.ts';
-import { InvalidRequestError, type Pagination, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
+import { InvalidRequestError, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
 import { pageBody, statsBody } from '../protocol/v1/response.ts';
+import type { Buffers } from '../query/buffers.ts';
 import type { Queries } from '../query/queries.ts';
 import { Query, type QueryLimits } from '../query/query.ts';
-import type { Storage } from '../query/storage.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
-import { RefusedError } from '../session/lease.ts';
-import type { Session } from '../session/session.ts';
-import type { Sessions } from '../session/sessions.ts';
-import { type Failure, failures } from '../wire/statement.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonText } from './body.ts';
 import { acceptsGzip } from './gzip.ts';
 import { httpErrors } from './http-error.ts';
 import { replyEmpty, replyJson, replyPage, replyText } from './reply.ts';
 import type { Route } from './router.ts';
+import { isSession, type Statements } from './statements.ts';
 
 export interface HandlerLimits {
   readonly bodyBytesMax: number;
@@ -23,19 +20,19 @@ export interface HandlerLimits {
   readonly pageRowsMax: number;
   readonly pageBytes: number;
   readonly bufferRowsMax: number;
-  readonly bufferBytes: number;
   /** For clients that accept gzip; 0: not at all. */
   readonly gzipLevel: number;
-  readonly statementTimeoutMs: number;
+  /** 0: without limit. */
+  readonly statementTimeoutSecs: number;
 }
 
 export interface HandlerParts {
   readonly limits: HandlerLimits;
   readonly anonymous: Credentials | null;
   readonly accounts: Accounts;
-  readonly sessions: Sessions;
+  readonly statements: Statements;
   readonly queries: Queries;
-  readonly storage: Storage;
+  readonly buffers: Buffers;
   /** Resolves to null when the service can take statements, else to the reason why not. */
   readonly whyNotReady: () => Promise<string | null>;
 }
@@ -75,25 +72,26 @@ export class Handlers {
 
   async #postQuery(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (this.#draining) throw stopping();
-    const { limits, queries, storage } = this.#parts;
+    const { limits, queries, statements, buffers } = this.#parts;
     // Before the body is read: whoever is no user is not to fill the memory.
     const account = await this.#authenticate(request);
     const body = parse(await readJsonText(request, limits.bodyBytesMax), limits);
     this.#admit(account.user);
-    const session = await this.#sessionFor(body, account);
+    const place = await statements.place(body, account);
     try {
       this.#checkAgain(account.user, response);
     } catch (error) {
-      if ('id' in session && body.session.type === 'new') session.end('its statement was not sent');
+      if (place !== null && isSession(place) && body.session.type === 'new') place.end('its statement was not sent');
       throw error;
     }
-    const sessionId = 'id' in session ? session.id : body.session.type === 'old' ? body.session.id : newSessionId();
+    const sessionId =
+      place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const identity = { id: newQueryId(), sessionId, owner: account.user };
     const asGzip = acceptsGzip(request.headers['accept-encoding']);
-    const query = new Query(identity, queryLimits(body.pagination, asGzip ? limits.gzipLevel : 0, limits), storage);
+    const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers);
     queries.add(query);
-    if ('id' in session) query.start(body.sql, (statement, observer) => session.run(statement, observer));
-    else query.failed(session);
+    if (place === null) statements.runLater(query, body, account, sessionId);
+    else statements.run(query, body, place);
     await this.#answerPage(query, 0, asGzip, response, true);
   }
 
@@ -181,27 +179,16 @@ export class Handlers {
         throw httpErrors.tooManyRequests('this user runs as many queries as one may (--queries_per_user_max)');
     }
   }
-
-  /** The session to run in, or why the statement fails before it starts. */
-  #sessionFor({ session }: QueryRequest, account: Account): Session | Failure | Promise<Session | Failure> {
-    const { sessions } = this.#parts;
-    if (session.type === 'old') {
-      return sessions.find(session.id, account.user) ?? failures.noSuchSession(session.id);
-    }
-    const opened = sessions.open(account, session.database, session.maxIdleSecs * 1_000);
-    return opened instanceof Promise ? opened.catch(failureOf) : opened;
-  }
 }
 
-function queryLimits(pagination: Pagination, gzipLevel: number, limits: HandlerLimits): QueryLimits {
+function queryLimits({ pagination, timeoutSecs }: QueryRequest, gzipLevel: number, limits: HandlerLimits): QueryLimits {
   return {
     waitMs: pagination.waitSecs * 1_000,
     pageRows: Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer),
     pageBytes: limits.pageBytes,
     bufferRows: pagination.maxRowsInBuffer,
-    bufferBytes: limits.bufferBytes,
     gzipLevel,
-    statementTimeoutMs: limits.statementTimeoutMs,
+    timeout: { ms: (timeoutSecs ?? limits.statementTimeoutSecs) * 1_000, isAsked: timeoutSecs !== null },
   };
 }
 
@@ -212,12 +199,6 @@ function parse(text: string, limits: HandlerLimits): QueryRequest {
     if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
     throw error;
   }
-}
-
-/** Why the statement fails, of a connection that the database refused on its account. */
-function failureOf(error: unknown): Failure {
-  if (error instanceof RefusedError && error.refusal.kind === 'database') return error.refusal.failure;
-  throw error;
 }
 
 function stopping(): Error {

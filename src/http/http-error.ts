@@ -29,7 +29,15 @@ export const httpErrors = {
   unavailable: (reason: string) => new HttpError(503, reason, { 'Retry-After': String(retryAfterSecs) }),
 } as const;
 
-/** What a client is told when no connection was opened. */
+/** What a client is told when no session was opened. */
 export function refusal({ refusal, message }: RefusedError): HttpError {
-  return refusal.kind === 'denied' ? httpErrors.unauthorized(message) : httpErrors.unavailable(message);
+  switch (refusal.kind) {
+    case 'denied':
+      return httpErrors.unauthorized(message);
+    case 'too many':
+      return httpErrors.tooManyRequests(message);
+    case 'database':
+    case 'unavailable':
+      return httpErrors.unavailable(message);
+  }
 }

@@ -13,6 +13,10 @@ export interface QueryStats {
   readonly scan: Progress;
   readonly write: Progress;
   readonly result: Progress;
+  /** What has been put to disk. */
+  readonly spill: Progress;
+  /** The place of a statement that waits for its turn, from 1 on; null if it does not. */
+  readonly queue: number | null;
 }
 
 /** What a query was at one moment. */

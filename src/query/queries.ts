@@ -1,5 +1,5 @@
 import type { Observe } from '../events.ts';
-import { failures } from '../wire/statement.ts';
+import { type Cause, causes } from '../wire/failures.ts';
 import type { Query } from './query.ts';
 import { Removals } from './removals.ts';
 import { Watch } from './watch.ts';
@@ -49,7 +49,7 @@ export class Queries {
       const [longestRead] = this.#read;
       if (longestRead === undefined) return 'server full';
       const reason = 'was removed to make room: it had been read to its end';
-      this.#remove(longestRead, reason, failures.cancelled());
+      this.#remove(longestRead, reason, causes.cancelled());
     }
     if ((this.#runningByUser.get(user) ?? 0) >= this.#options.queriesPerUserMax) return 'user full';
     return 'admitted';
@@ -119,17 +119,16 @@ export class Queries {
     if (this.#whole.size <= this.#options.wholeMax) return;
     const [oldest] = this.#whole;
     if (oldest !== undefined)
-      this.#remove(oldest, 'was removed to make room: its first answer told all of it', failures.cancelled());
+      this.#remove(oldest, 'was removed to make room: its first answer told all of it', causes.cancelled());
   }
 
   /** Removes a query whose reader needs it no more. */
   finish(query: Query, reason = 'was finished by the client'): void {
-    const failure = failures.cancelled();
-    this.#remove(query, reason, failure);
+    this.#remove(query, reason, causes.cancelled());
   }
 
   cancelAll(): void {
-    for (const { query } of this.#entries.values()) query.cancel(failures.shuttingDown());
+    for (const { query } of this.#entries.values()) query.cancel(causes.shuttingDown());
   }
 
   get size(): number {
@@ -152,7 +151,7 @@ export class Queries {
     this.#watch.close();
     for (const { timer, query } of this.#entries.values()) {
       clearTimeout(timer);
-      query.remove(failures.shuttingDown());
+      query.remove(causes.shuttingDown());
     }
     this.#entries.clear();
   }
@@ -162,10 +161,10 @@ export class Queries {
     // While a poll waits, the clock stands; it is set again when the poll is answered.
     if (entry === undefined || entry.polls > 0) return;
     const secs = this.#options.resultTimeoutMs / 1_000;
-    this.#remove(entry.query, `expired: not polled for ${secs} s`, failures.expired(secs));
+    this.#remove(entry.query, `expired: not polled for ${secs} s`, causes.expired(secs));
   }
 
-  #remove(query: Query, reason: string, failure: Parameters<Query['remove']>[0]): void {
+  #remove(query: Query, reason: string, cause: Cause): void {
     const { id, owner } = query.identity;
     const entry = this.#entries.get(id);
     if (entry === undefined) return;
@@ -174,7 +173,7 @@ export class Queries {
     this.#watch.delete(query);
     this.#read.delete(query);
     this.#whole.delete(query);
-    query.remove(failure);
+    query.remove(cause);
     this.#removals.add(id, owner, reason);
     this.#observe({ type: 'query_removed', query: id, user: owner, reason });
     this.#checkRead();

@@ -1,17 +1,16 @@
-import {
-  type Batch,
-  type Column,
-  type Failure,
-  failures,
-  type Outcome,
-  type StatementHandle,
-  type StatementObserver,
-  type StatementRequest,
+import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
+import type {
+  Batch,
+  Column,
+  Outcome,
+  StatementHandle,
+  StatementObserver,
+  StatementRequest,
 } from '../wire/statement.ts';
+import { type Buffers, Share } from './buffers.ts';
 import { type Page, Pages, type QueryStats, type Snapshot } from './pages.ts';
 import { noRows, Ring } from './ring.ts';
 import { nextState, type QueryState, running, type StateEvent } from './state.ts';
-import type { Storage } from './storage.ts';
 
 export interface QueryLimits {
   /** How long each request waits for rows. */
@@ -19,10 +18,17 @@ export interface QueryLimits {
   readonly pageRows: number;
   readonly pageBytes: number;
   readonly bufferRows: number;
-  readonly bufferBytes: number;
   /** zlib's; 0: rows are not compressed. */
   readonly gzipLevel: number;
-  readonly statementTimeoutMs: number;
+  readonly timeout: StatementTimeout;
+}
+
+/** How long a statement may run. */
+export interface StatementTimeout {
+  /** 0: without limit. */
+  readonly ms: number;
+  /** Whether it is the client's own. */
+  readonly isAsked: boolean;
 }
 
 export interface QueryIdentity {
@@ -31,6 +37,9 @@ export interface QueryIdentity {
   /** The database user whose query it is. */
   readonly owner: string;
 }
+
+/** Hands a statement to a session, or puts it in a queue. */
+export type RunStatement = (request: StatementRequest, observer: StatementObserver) => StatementHandle;
 
 /** A request that waits for a page. */
 interface Poll {
@@ -55,20 +64,29 @@ export class Query implements StatementObserver {
   /** Called once, when the state has become final. */
   onSettled: (() => void) | null = null;
   readonly #limits: QueryLimits;
-  readonly #storage: Storage;
+  readonly #buffers: Buffers;
+  readonly #share: Share;
+  /** What the rows that have not been handed out may take: those in the ring, and those that the worker has credit for. */
+  #windowBytes: number;
   readonly #ring = new Ring();
   readonly #pages = new Pages(
     () => this.#ready(),
     (number) => this.#take(number),
   );
   #state: QueryState = running;
+  /** The statement, for as long as there may be something to be said of what became of it. */
+  #sql = '';
+  /** Whether it is of no kept session. */
+  #isAlone = true;
   #handle: StatementHandle | null = null;
   #columns = noColumns;
   /** Rows, and the memory of batches, that the worker has sent and not yet been credited for. */
   #unread = { rows: 0, bytes: 0 };
   #result = { rows: 0, bytes: 0 };
+  #spilled = { rows: 0, bytes: 0 };
+  /** Rows on disk that follow a statement's end. */
+  #rowsToCome = 0;
   #examinedRows = 0;
-  #heldBytes = 0;
   #isCancelled = false;
   #startedAt: number | null = null;
   #runningMs = 0;
@@ -76,10 +94,12 @@ export class Query implements StatementObserver {
   #poll: Poll | null = null;
   #askedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(identity: QueryIdentity, limits: QueryLimits, storage: Storage) {
+  constructor(identity: QueryIdentity, limits: QueryLimits, buffers: Buffers) {
     this.identity = identity;
     this.#limits = limits;
-    this.#storage = storage;
+    this.#buffers = buffers;
+    this.#share = new Share(buffers);
+    this.#windowBytes = buffers.floorBytes;
   }
 
   get isRunning(): boolean {
@@ -96,12 +116,14 @@ export class Query implements StatementObserver {
     return this.#pages.last?.number === 0 && this.#pages.last.next === null;
   }
 
-  /** @param run hands the statement to a session, with this query as its observer */
-  start(sql: string, run: (request: StatementRequest, observer: StatementObserver) => StatementHandle): void {
-    const { bufferBytes, bufferRows, gzipLevel, pageRows } = this.#limits;
+  /** @param isAlone whether the statement is of no kept session */
+  start(sql: string, isAlone: boolean, run: RunStatement): void {
+    const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    const handle = run({ sql, creditBytes: bufferBytes, creditRows: bufferRows, gzip }, this);
-    if (this.isRunning) this.#handle = handle;
+    this.#sql = sql;
+    this.#isAlone = isAlone;
+    const handle = run({ sql, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
+    if (this.#isToCome) this.#handle = handle;
   }
 
   /**
@@ -135,93 +157,124 @@ export class Query implements StatementObserver {
   cancelByClient(): void {
     if (!this.isRunning) return;
     this.#isCancelled = true;
-    this.cancel(failures.cancelled());
+    this.cancel(causes.cancelled());
   }
 
   /** Ends the statement; does nothing if it has ended. */
-  cancel(failure: Failure): void {
+  cancel(cause: Cause): void {
     if (!this.isRunning) return;
+    const failure =
+      this.#startedAt === null ? failureOf(cause, 'not_started') : interrupted(cause, this.#sql, this.#isAlone);
     this.#handle?.cancel();
+    this.#handle = null;
     this.#settle({ type: 'failed', failure });
   }
 
   /** Ends the statement and forgets its rows; a poll that still waits is answered with the failure. */
-  remove(failure: Failure): void {
-    this.cancel(failure);
+  remove(cause: Cause): void {
+    this.cancel(cause);
+    if (this.#isToCome) this.#drop(cause);
     this.#ring.clear();
-    this.#storage.change(-this.#heldBytes);
-    this.#heldBytes = 0;
-    this.#handle = null;
+    this.#share.close();
   }
 
   started(): void {
     this.#startedAt = performance.now();
-    const { statementTimeoutMs } = this.#limits;
-    this.#timeout = setTimeout(
-      () => this.cancel(failures.statementTimeout(statementTimeoutMs / 1_000)),
-      statementTimeoutMs,
-    );
+    this.#account();
+    const { ms, isAsked } = this.#limits.timeout;
+    if (ms > 0) this.#timeout = setTimeout(() => this.cancel(causes.statementTimeout(ms / 1_000, isAsked)), ms);
   }
 
   columns(columns: readonly Column[]): void {
     this.#columns = columns;
   }
 
-  rows(batch: Batch): void {
+  rows(batch: Batch, spilled: boolean): void {
     this.#ring.push(batch);
     this.#unread.rows += batch.rows;
     this.#unread.bytes += batch.buffer.byteLength;
-    this.#result.rows += batch.rows;
-    this.#result.bytes += batch.length;
+    if (!spilled) this.#count(this.#result, batch.rows, batch.length);
+    this.#rowsToCome -= Math.min(this.#rowsToCome, batch.rows);
+    this.#grow();
     this.#account();
-    if (this.#storage.isOver) this.cancel(failures.storageFull(this.#storage.bytesMax));
+    if (this.#buffers.isOver) this.#overflow();
     else this.#wakeIfReady();
+  }
+
+  spilled(rows: number, bytes: number): void {
+    this.#count(this.#spilled, rows, bytes);
+    this.#count(this.#result, rows, bytes);
   }
 
   examined(rows: number): void {
     this.#examinedRows = Math.max(this.#examinedRows, rows);
   }
 
-  ended(outcome: Outcome): void {
+  ended(outcome: Outcome, rowsToCome: number): void {
+    this.#rowsToCome = rowsToCome;
     this.#settle({ type: 'ended', outcome });
   }
 
   failed(failure: Failure): void {
-    this.#settle({ type: 'failed', failure });
+    this.#settle({ type: this.isRunning ? 'failed' : 'rows lost', failure });
+  }
+
+  /** Whether anything more is to be heard of the statement. */
+  get #isToCome(): boolean {
+    return this.isRunning || this.#rowsToCome > 0;
   }
 
   #settle(event: StateEvent): void {
-    if (!this.isRunning) return;
+    const wasRunning = this.isRunning;
     this.#state = nextState(this.#state, event);
-    this.#handle = null;
-    if (this.#startedAt !== null) this.#runningMs = performance.now() - this.#startedAt;
-    if (this.#timeout !== null) clearTimeout(this.#timeout);
     if (this.#state.name === 'Failed') {
+      this.#rowsToCome = 0;
       this.#ring.clear();
-      this.#account();
     }
+    if (wasRunning) {
+      if (this.#startedAt !== null) this.#runningMs = performance.now() - this.#startedAt;
+      if (this.#timeout !== null) clearTimeout(this.#timeout);
+    }
+    if (!this.#isToCome) {
+      this.#handle = null;
+      this.#sql = '';
+    }
+    this.#account();
     this.#wakeIfReady();
-    this.onSettled?.();
+    if (wasRunning) this.onSettled?.();
+  }
+
+  /** All rows together take more memory than they may, and these came last. */
+  #overflow(): void {
+    const cause = causes.storageFull(this.#buffers.heldBytesMax);
+    if (this.isRunning) this.cancel(cause);
+    else this.#drop(cause);
+  }
+
+  /** Gives up the rows of a statement that has succeeded. */
+  #drop(cause: Cause): void {
+    this.#handle?.cancel();
+    this.failed(undelivered(cause, this.#sql));
   }
 
   #take(number: number): Page {
     const { pageRows, pageBytes } = this.#limits;
     const rows = this.#ring.rows === 0 ? noRows : this.#ring.take(pageRows, pageBytes);
     if (rows.count > 0) this.#credit(rows.count);
-    const atEnd = !this.isRunning && this.#ring.rows === 0;
+    const atEnd = !this.#isToCome && this.#ring.rows === 0;
     const next = atEnd ? null : rows.count > 0 ? number + 1 : number;
     this.#account(next === number ? undefined : rows.heldBytes);
     return { state: this.#state, columns: this.#columns, stats: this.#stats(), number, rows, next };
   }
 
   #isReady(): boolean {
-    const { pageRows, pageBytes, bufferBytes, bufferRows } = this.#limits;
+    const { pageRows, pageBytes, bufferRows } = this.#limits;
     return (
-      !this.isRunning ||
+      !this.#isToCome ||
       this.#ring.rows >= pageRows ||
       this.#ring.bytes >= pageBytes ||
       // Out of credit: waiting would bring no more rows.
-      (this.#ring.rows > 0 && (this.#unread.bytes >= bufferBytes || this.#unread.rows >= bufferRows))
+      (this.#ring.rows > 0 && (this.#unread.bytes >= this.#windowBytes || this.#unread.rows >= bufferRows))
     );
   }
 
@@ -246,19 +299,34 @@ export class Query implements StatementObserver {
     poll.wake();
   }
 
-  /** Lets the worker send as many rows again as were handed out. */
+  /** Lets the worker send as many rows again as were handed out, if memory is not scarce. */
   #credit(rows: number): void {
-    const bytes = this.#unread.bytes - this.#ring.heldBytes;
+    const freeBytes = this.#unread.bytes - this.#ring.heldBytes;
     this.#unread.rows -= rows;
-    this.#unread.bytes -= bytes;
-    this.#handle?.credit(bytes, rows);
+    this.#unread.bytes -= freeBytes;
+    const windowBytes = this.#buffers.shrunk(this.#windowBytes, freeBytes);
+    this.#handle?.credit(freeBytes - (this.#windowBytes - windowBytes), rows);
+    this.#windowBytes = windowBytes;
   }
 
-  /** Tells the storage how much is held: what is to be handed out, and the last page, which may be asked for again. */
+  /** Lets the worker send more at once: rows come, and while they do there may be many. */
+  #grow(): void {
+    if (this.#handle === null) return;
+    const windowBytes = this.#buffers.grown(this.#windowBytes);
+    if (windowBytes > this.#windowBytes) this.#handle.credit(windowBytes - this.#windowBytes, 0);
+    this.#windowBytes = windowBytes;
+  }
+
+  /** Sets aside what is needed: for rows that are there or may come, and for the last page, which may be asked for again. */
   #account(pageBytes = this.#pages.last?.rows.heldBytes ?? 0): void {
-    const held = this.#ring.heldBytes + pageBytes;
-    this.#storage.change(held - this.#heldBytes);
-    this.#heldBytes = held;
+    const ringBytes = this.#ring.heldBytes;
+    const windowBytes = this.#startedAt !== null && this.#isToCome ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
+    this.#share.set(windowBytes + pageBytes, ringBytes + pageBytes);
+  }
+
+  #count(progress: { rows: number; bytes: number }, rows: number, bytes: number): void {
+    progress.rows += rows;
+    progress.bytes += bytes;
   }
 
   #stats(): QueryStats {
@@ -269,6 +337,8 @@ export class Query implements StatementObserver {
       scan: { rows: Math.max(this.#examinedRows, rows), bytes },
       write: { rows: written, bytes: 0 },
       result: { rows, bytes },
+      spill: { ...this.#spilled },
+      queue: this.#handle?.place() ?? null,
     };
   }
 }

@@ -1,6 +1,10 @@
-import type { Failure, Outcome } from '../wire/statement.ts';
+import type { Failure } from '../wire/failures.ts';
+import type { Outcome } from '../wire/statement.ts';
 
-/** The state of a statement's execution. Running is left once, for one of the other two, which are final. */
+/**
+ * The state of a statement's execution. Running is left once, for one of the other two. They are final, but for a statement
+ * that has succeeded and whose rows are lost before they could be told.
+ */
 export type QueryState =
   | { readonly name: 'Running' }
   | { readonly name: 'Succeeded'; readonly outcome: Outcome }
@@ -8,12 +12,14 @@ export type QueryState =
 
 export type StateEvent =
   | { readonly type: 'ended'; readonly outcome: Outcome }
-  | { readonly type: 'failed'; readonly failure: Failure };
+  | { readonly type: 'failed'; readonly failure: Failure }
+  | { readonly type: 'rows lost'; readonly failure: Failure };
 
 export const running: QueryState = { name: 'Running' };
 
-/** The state after the event; the same one if it was final, since what comes late changes nothing. */
+/** The state after the event; the same one if it is final, since what comes late changes nothing. */
 export function nextState(state: QueryState, event: StateEvent): QueryState {
+  if (event.type === 'rows lost') return state.name === 'Failed' ? state : { name: 'Failed', failure: event.failure };
   if (state.name !== 'Running') return state;
   switch (event.type) {
     case 'ended':

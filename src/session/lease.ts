@@ -1,13 +1,8 @@
 import { EventEmitter } from 'node:events';
+import { causes, interrupted, undelivered } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
-import {
-  type Column,
-  failures,
-  type StatementHandle,
-  type StatementObserver,
-  type StatementRequest,
-} from '../wire/statement.ts';
+import type { Column, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
 
 /** No connection was opened; `refusal` says why and who has to act. */
 export class RefusedError extends Error {
@@ -22,6 +17,15 @@ export class RefusedError extends Error {
 
 export type LeaseChannel = Channel<ToWorker, FromWorker>;
 
+/** A statement of which not everything has been told. */
+interface Told {
+  readonly observer: StatementObserver;
+  readonly sql: string;
+  readonly isAlone: boolean;
+  /** Rows on disk that follow the end; null before the end. */
+  rowsToCome: number | null;
+}
+
 interface LeaseEvents {
   /** The statement has ended in the database and the connection is ready for the next one. */
   idle: [];
@@ -31,7 +35,8 @@ interface LeaseEvents {
 
 /**
  * The main thread's end of one database connection. States: opening, idle, running (from `run` to `idle`), closed. It runs
- * one statement at a time; whoever holds the lease waits for `idle` in between.
+ * one statement at a time; whoever holds the lease waits for `idle` in between. Rows that are on disk when their statement
+ * has ended come all the same, whatever becomes of the connection meanwhile.
  */
 export class Lease extends EventEmitter<LeaseEvents> {
   readonly #channel: LeaseChannel;
@@ -39,14 +44,15 @@ export class Lease extends EventEmitter<LeaseEvents> {
   /** What the numbers of columns stand for. */
   readonly #columns: (readonly Column[])[] = [];
   #statement = 0;
-  #observer: StatementObserver | null = null;
+  /** By the numbers of the statements: the one that runs, if its end is not told, and those of which rows are to come. */
+  readonly #told = new Map<number, Told>();
   #opened: { resolve: () => void; reject: (error: Error) => void } | null = null;
 
   private constructor(channel: LeaseChannel) {
     super();
     this.#channel = channel;
     channel.on('message', (message) => this.#receive(message));
-    channel.on('close', () => this.#lose('its worker thread ended'));
+    channel.on('close', () => this.#end());
   }
 
   /**
@@ -75,8 +81,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
   run(request: StatementRequest, clean: boolean, observer: StatementObserver): StatementHandle {
     if (this.#state !== 'idle') throw new Error(`a statement was given to a lease that is ${this.#state}`);
     this.#state = 'running';
-    this.#observer = observer;
     const statement = ++this.#statement;
+    this.#told.set(statement, { observer, sql: request.sql, isAlone: clean, rowsToCome: null });
     this.#channel.post({
       type: 'execute',
       statement,
@@ -87,31 +93,38 @@ export class Lease extends EventEmitter<LeaseEvents> {
       clean,
     });
     observer.started();
-    const isCurrent = (): boolean => this.#observer === observer && this.#statement === statement;
     return {
       credit: (bytes, rows) => {
-        if (isCurrent()) this.#channel.post({ type: 'credit', statement, bytes, rows });
+        if (this.#told.has(statement)) this.#channel.post({ type: 'credit', statement, bytes, rows });
       },
       cancel: () => {
-        if (!isCurrent()) return;
-        this.#observer = null;
+        if (!this.#told.delete(statement)) return;
         this.#channel.post({ type: 'cancel', statement });
       },
       askExamined: () => {
-        if (isCurrent()) this.#channel.post({ type: 'examine', statement });
+        if (this.#told.has(statement)) this.#channel.post({ type: 'examine', statement });
       },
+      place: () => null,
     };
   }
 
   /** Lets the connection go. A statement that runs is cut off with it. */
   close(): void {
     if (this.#state === 'closed') return;
+    if (this.#state === 'running' && this.#told.get(this.#statement)?.rowsToCome === null) {
+      this.#told.delete(this.#statement);
+    }
     this.#state = 'closed';
-    this.#observer = null;
-    this.#channel.close();
+    if (this.#told.size === 0) this.#channel.close();
+    else this.#channel.post({ type: 'close' });
   }
 
   #receive(message: FromWorker): void {
+    if (message.type === 'news') {
+      this.#tell(message);
+      if (message.idle) this.#becomeIdle();
+      return;
+    }
     // What is in the same parcel as the end of the lease is still handed over.
     if (this.#state === 'closed') return;
     switch (message.type) {
@@ -126,12 +139,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
         this.#opened = null;
         this.#channel.close();
         return;
-      case 'news':
-        this.#tell(message);
-        if (message.idle) this.#becomeIdle();
-        return;
       case 'examined':
-        if (message.statement === this.#statement) this.#observer?.examined(message.rows);
+        this.#told.get(message.statement)?.observer.examined(message.rows);
         return;
       case 'idle':
         this.#becomeIdle();
@@ -146,15 +155,26 @@ export class Lease extends EventEmitter<LeaseEvents> {
 
   #tell(news: FromWorker & { type: 'news' }): void {
     const columns = news.columns === undefined ? null : this.#columnsOf(news.columns);
-    const observer = this.#observer;
-    if (observer === null || news.statement !== this.#statement) return;
+    const told = this.#told.get(news.statement);
+    if (told === undefined) return;
+    const { observer } = told;
     if (columns !== null) observer.columns(columns);
-    if (news.batch !== undefined) observer.rows(news.batch);
+    if (news.spilled !== undefined) observer.spilled(news.spilled.rows, news.spilled.bytes);
+    if (news.batch !== undefined) {
+      if (told.rowsToCome !== null) told.rowsToCome -= news.batch.rows;
+      if (told.rowsToCome === 0) this.#told.delete(news.statement);
+      observer.rows(news.batch, news.fromDisk === true);
+    }
     // The rows may have made the observer cancel, and then it hears nothing more.
-    if (news.end === undefined || this.#observer === null) return;
-    this.#observer = null;
-    if (news.end.ok) observer.ended(news.end.outcome);
-    else observer.failed(news.end.failure);
+    if (news.end === undefined || !this.#told.has(news.statement)) return;
+    if (news.end.ok) {
+      told.rowsToCome = news.end.rowsToCome;
+      if (told.rowsToCome === 0) this.#told.delete(news.statement);
+      observer.ended(news.end.outcome, news.end.rowsToCome);
+    } else {
+      this.#told.delete(news.statement);
+      observer.failed(news.end.failure);
+    }
   }
 
   #columnsOf({ number, columns }: ToldColumns): readonly Column[] {
@@ -166,21 +186,36 @@ export class Lease extends EventEmitter<LeaseEvents> {
     // Whoever was told the end may have closed the lease over it.
     if (this.#state === 'closed') return;
     this.#state = 'idle';
-    this.#observer = null;
     this.emit('idle');
   }
 
+  /** The connection is gone, and what is told of it; rows that are on disk still come. */
   #lose(reason: string): void {
     if (this.#state === 'closed') return;
+    const wasRunning = this.#state === 'running';
     this.#state = 'closed';
-    this.#channel.close();
     this.#opened?.reject(
       new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } }),
     );
     this.#opened = null;
-    const observer = this.#observer;
-    this.#observer = null;
-    observer?.failed(failures.connectionLost(reason));
+    const told = this.#told.get(this.#statement);
+    if (wasRunning && told?.rowsToCome === null) this.#fail(this.#statement, told, reason);
     this.emit('lost', reason);
+  }
+
+  /** Nothing more will be told. */
+  #end(): void {
+    const reason = 'its worker thread ended';
+    this.#lose(reason);
+    for (const [statement, told] of this.#told) this.#fail(statement, told, reason);
+  }
+
+  #fail(statement: number, { observer, sql, isAlone, rowsToCome }: Told, reason: string): void {
+    this.#told.delete(statement);
+    if (rowsToCome === null) {
+      observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone));
+    } else {
+      observer.failed(undelivered(causes.spillFailed(reason), sql));
+    }
   }
 }

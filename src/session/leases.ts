@@ -8,9 +8,6 @@ export interface LeasesOptions {
   readonly defaultDatabase: string | null;
   /** Connections at once, whether they run a statement, are kept by a session or wait for use. */
   readonly connectionsMax: number;
-  /** Statements that may wait for a connection at once. */
-  readonly connectionQueueMax: number;
-  readonly connectionWaitMs: number;
   /** How long a connection waits for use before it is closed. */
   readonly connectionIdleMs: number;
 }
@@ -22,24 +19,18 @@ export interface LeaseOwner {
   readonly digest: string;
 }
 
-interface Waiter {
-  readonly owner: LeaseOwner;
-  readonly timer: NodeJS.Timeout;
-  readonly resolve: (lease: Lease | Promise<Lease>) => void;
-  readonly reject: (error: RefusedError) => void;
-}
-
 /**
  * The connections to the database. Each is in exactly one place: on its way (counted), lent out, or in `#idle` under its
  * key, where the longest unused comes first.
  */
 export class Leases {
+  /** Called when there may be a connection for somebody who found none. */
+  onFree: (() => void) | null = null;
   readonly #options: LeasesOptions;
   readonly #workers: WorkerPool;
   readonly #observe: Observe;
   readonly #idle = new Map<string, { lease: Lease; since: number }[]>();
   readonly #lent = new Map<Lease, LeaseOwner>();
-  readonly #waiters: Waiter[] = [];
   readonly #sweepTimer: NodeJS.Timeout;
   #opening = 0;
 
@@ -52,24 +43,17 @@ export class Leases {
 
   /**
    * A connection that is as new, for the caller alone until it is given back or closed; at once if one waits for use.
-   * @throws RefusedError by the promise, if the database refuses the login or cannot be reached, or if all connections stay in use
+   * @returns null if all that there may be are in use
+   * @throws RefusedError by the promise, if the database refuses the login or cannot be reached
    */
-  acquire(owner: LeaseOwner): Lease | Promise<Lease> {
-    const now = this.#acquireNow(owner);
-    if (now !== null) return now;
-    if (this.#waiters.length >= this.#options.connectionQueueMax) return Promise.reject(this.#full());
-    return new Promise((resolve, reject) => {
-      const waiter: Waiter = {
-        owner,
-        resolve,
-        reject,
-        timer: setTimeout(() => {
-          this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
-          reject(this.#full());
-        }, this.#options.connectionWaitMs),
-      };
-      this.#waiters.push(waiter);
-    });
+  acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
+    const kept = this.#takeIdle(keyOf(owner));
+    if (kept !== undefined) {
+      this.#lend(kept, owner);
+      return kept;
+    }
+    if (this.#count() >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
+    return this.#openToLend(owner);
   }
 
   /** Gives back a connection that is idle and as new. */
@@ -78,14 +62,14 @@ export class Leases {
     if (owner === undefined) return;
     this.#lent.delete(lease);
     this.#keep(lease, owner);
-    this.#serveWaiters();
+    this.onFree?.();
   }
 
   /** Closes a connection that was lent out. */
   discard(lease: Lease): void {
     this.#lent.delete(lease);
     lease.close();
-    this.#serveWaiters();
+    this.onFree?.();
   }
 
   /**
@@ -134,24 +118,10 @@ export class Leases {
 
   close(): void {
     clearInterval(this.#sweepTimer);
-    for (const waiter of this.#waiters.splice(0)) {
-      clearTimeout(waiter.timer);
-      waiter.reject(unavailable('the server is stopping'));
-    }
     for (const idle of this.#idle.values()) for (const { lease } of idle) lease.close();
     this.#idle.clear();
     for (const lease of this.#lent.keys()) lease.close();
     this.#lent.clear();
-  }
-
-  #acquireNow(owner: LeaseOwner): Lease | Promise<Lease> | null {
-    const kept = this.#takeIdle(keyOf(owner));
-    if (kept !== undefined) {
-      this.#lend(kept, owner);
-      return kept;
-    }
-    if (this.#count() >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
-    return this.#openToLend(owner);
   }
 
   async #openToLend(owner: LeaseOwner): Promise<Lease> {
@@ -162,7 +132,7 @@ export class Leases {
       return lease;
     } finally {
       this.#opening--;
-      this.#serveWaiters();
+      this.onFree?.();
     }
   }
 
@@ -173,7 +143,7 @@ export class Leases {
       this.#lent.delete(lease);
       this.#forgetIdle(lease, keyOf(owner));
       this.#observe({ type: 'connection_lost', user: owner.login.user, reason });
-      this.#serveWaiters();
+      this.onFree?.();
     });
     return lease;
   }
@@ -227,31 +197,13 @@ export class Leases {
     }
   }
 
-  #serveWaiters(): void {
-    for (let waiter = this.#waiters[0]; waiter !== undefined; waiter = this.#waiters[0]) {
-      const lease = this.#acquireNow(waiter.owner);
-      if (lease === null) return;
-      this.#waiters.shift();
-      clearTimeout(waiter.timer);
-      waiter.resolve(lease);
-    }
-  }
-
   #count(): number {
     let idle = 0;
     for (const leases of this.#idle.values()) idle += leases.length;
     return this.#opening + this.#lent.size + idle;
   }
-
-  #full(): RefusedError {
-    return unavailable(`all ${this.#options.connectionsMax} database connections are in use (--connections_max)`);
-  }
 }
 
 function keyOf(owner: LeaseOwner): string {
   return `${owner.digest} ${owner.login.database ?? ''}`;
-}
-
-function unavailable(message: string): RefusedError {
-  return new RefusedError({ kind: 'unavailable', failure: { code: 1040, sqlstate: '08004', message } });
 }

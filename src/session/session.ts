@@ -1,4 +1,5 @@
-import { failures, type StatementHandle, type StatementObserver, type StatementRequest } from '../wire/statement.ts';
+import { causes, failureOf } from '../wire/failures.ts';
+import type { StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
 import type { Lease } from './lease.ts';
 
 export interface SessionOptions {
@@ -62,13 +63,14 @@ export class Session {
     }
     const waiting: Waiting = { request, observer, handle: null };
     if (this.#waiting.length >= this.#options.queueMax) {
-      observer.failed(failures.sessionQueueFull(this.#options.queueMax));
+      observer.failed(failureOf(causes.sessionQueueFull(this.#options.queueMax), 'not_started'));
     } else {
       this.#waiting.push(waiting);
     }
     return {
       credit: (bytes, rows) => waiting.handle?.credit(bytes, rows),
       askExamined: () => waiting.handle?.askExamined(),
+      place: () => (waiting.handle === null ? this.#waiting.indexOf(waiting) + 1 : null),
       cancel: () => {
         if (waiting.handle !== null) waiting.handle.cancel();
         else if (this.#waiting.includes(waiting)) this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
@@ -106,6 +108,7 @@ export class Session {
     this.#lease.off('idle', this.#onIdle);
     this.#lease.off('lost', this.#onLost);
     this.#onEnd(this, reuse, reason);
-    for (const { observer } of this.#waiting.splice(0)) observer.failed(failures.sessionLost(reason));
+    for (const { observer } of this.#waiting.splice(0))
+      observer.failed(failureOf(causes.sessionLost(reason), 'not_started'));
   }
 }

@@ -8,6 +8,7 @@ import { Session } from './session.ts';
 export interface SessionsOptions {
   /** Kept sessions at once; each holds a database connection. */
   readonly sessionsMax: number;
+  readonly sessionsPerUserMax: number;
   readonly sessionIdleMsMax: number;
   readonly sessionQueueMax: number;
 }
@@ -18,7 +19,9 @@ export class Sessions {
   readonly #leases: Leases;
   readonly #observe: Observe;
   readonly #kept = new Map<string, Session>();
-  #opening = 0;
+  /** Those kept, and those that are being opened to be kept. */
+  readonly #countByUser = new Map<string, number>();
+  #count = 0;
 
   constructor(options: SessionsOptions, leases: Leases, observe: Observe) {
     this.#options = options;
@@ -30,35 +33,61 @@ export class Sessions {
    * Opens a session, at once if it is for one statement and a connection waits for use.
    * @param database null: the default one
    * @param idleMs how long to keep the session when idle, bounded by the option; 0: it is for one statement only
-   * @throws RefusedError by the promise
+   * @param id of its own, if it has been told to somebody already
+   * @returns null if all connections are in use
+   * @throws RefusedError, be it by the promise
    */
-  open(account: Account, database: string | null, idleMs: number): Session | Promise<Session> {
-    if (idleMs > 0) return this.#openKept(account, database, idleMs);
+  open(
+    account: Account,
+    database: string | null,
+    idleMs: number,
+    id: string = newSessionId(),
+  ): Session | Promise<Session> | null {
+    const { user } = account;
+    if (idleMs > 0) this.#checkRoom(user);
     const lease = this.#acquire(account, database);
-    if (lease instanceof Promise) return lease.then((opened) => this.#sessionOn(opened, account.user, 0));
-    return this.#sessionOn(lease, account.user, 0);
+    if (lease === null) return null;
+    if (idleMs > 0) return this.#keep(id, user, lease, Math.min(idleMs, this.#options.sessionIdleMsMax));
+    if (lease instanceof Promise) return lease.then((opened) => this.#sessionOn(opened, id, user, 0));
+    return this.#sessionOn(lease, id, user, 0);
   }
 
-  async #openKept(account: Account, database: string | null, idleMs: number): Promise<Session> {
-    if (this.#kept.size + this.#opening >= this.#options.sessionsMax) throw tooManySessions();
-    this.#opening++;
-    try {
-      const lease = await this.#acquire(account, database);
-      const session = this.#sessionOn(lease, account.user, Math.min(idleMs, this.#options.sessionIdleMsMax));
-      this.#kept.set(session.id, session);
-      this.#observe({ type: 'session_opened', session: session.id, user: session.owner });
-      return session;
-    } finally {
-      this.#opening--;
+  #checkRoom(user: string): void {
+    const { sessionsMax, sessionsPerUserMax } = this.#options;
+    if (this.#count >= sessionsMax) {
+      throw refusedSession('unavailable', 'the server keeps as many sessions as it may (--sessions_max)');
+    }
+    if ((this.#countByUser.get(user) ?? 0) >= sessionsPerUserMax) {
+      throw refusedSession('too many', 'this user keeps as many sessions as one may (--sessions_per_user_max)');
     }
   }
 
-  #acquire({ user, password, digest }: Account, database: string | null): Lease | Promise<Lease> {
+  async #keep(id: string, user: string, lease: Lease | Promise<Lease>, idleMs: number): Promise<Session> {
+    this.#add(user, 1);
+    try {
+      const session = this.#sessionOn(await lease, id, user, idleMs);
+      this.#kept.set(session.id, session);
+      this.#observe({ type: 'session_opened', session: session.id, user: session.owner });
+      return session;
+    } catch (error) {
+      this.#add(user, -1);
+      throw error;
+    }
+  }
+
+  #add(user: string, change: 1 | -1): void {
+    this.#count += change;
+    const count = (this.#countByUser.get(user) ?? 0) + change;
+    if (count === 0) this.#countByUser.delete(user);
+    else this.#countByUser.set(user, count);
+  }
+
+  #acquire({ user, password, digest }: Account, database: string | null): Lease | Promise<Lease> | null {
     return this.#leases.acquire({ login: { user, password, database }, digest });
   }
 
-  #sessionOn(lease: Lease, owner: string, idleMs: number): Session {
-    const options = { id: newSessionId(), owner, idleMs, queueMax: this.#options.sessionQueueMax };
+  #sessionOn(lease: Lease, id: string, owner: string, idleMs: number): Session {
+    const options = { id, owner, idleMs, queueMax: this.#options.sessionQueueMax };
     return new Session(options, lease, this.#onEnd);
   }
 
@@ -74,6 +103,7 @@ export class Sessions {
 
   readonly #onEnd = (session: Session, reuse: boolean, reason: string): void => {
     if (this.#kept.delete(session.id)) {
+      this.#add(session.owner, -1);
       this.#observe({ type: 'session_ended', session: session.id, user: session.owner, reason });
     }
     if (reuse) this.#leases.release(session.lease);
@@ -81,7 +111,6 @@ export class Sessions {
   };
 }
 
-function tooManySessions(): RefusedError {
-  const message = 'the server keeps as many sessions as it may (--sessions_max)';
-  return new RefusedError({ kind: 'unavailable', failure: { code: 1040, sqlstate: '08004', message } });
+function refusedSession(kind: 'unavailable' | 'too many', message: string): RefusedError {
+  return new RefusedError({ kind, failure: { code: 1040, sqlstate: '08004', message, isPassing: true } });
 }

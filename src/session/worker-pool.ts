@@ -3,11 +3,13 @@ import { Piscina } from 'piscina';
 import type { Observe } from '../events.ts';
 import { type Channel, Link } from '../wire/link.ts';
 import type { DatabaseAddress, FromWorker, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
+import type { SpillUsage } from '../wire/spill-usage.ts';
 
 export interface WorkerPoolOptions {
   readonly threads: number;
   readonly address: DatabaseAddress;
   readonly limits: WorkerLimits;
+  readonly spillUsage: SpillUsage;
 }
 
 type WorkerLink = Link<ToWorker, FromWorker>;
@@ -22,7 +24,8 @@ const youngGenerationMb = 6;
 export class WorkerPool implements AsyncDisposable {
   readonly #options: WorkerPoolOptions;
   readonly #piscina: Piscina;
-  readonly #links = new Set<WorkerLink>();
+  /** By their threads' numbers. */
+  readonly #links = new Map<number, WorkerLink>();
 
   constructor(options: WorkerPoolOptions, observe: Observe) {
     this.#options = options;
@@ -37,26 +40,33 @@ export class WorkerPool implements AsyncDisposable {
     });
     // Piscina starts another thread in place of one that failed; the links of that one close, and its leases are lost.
     this.#piscina.on('error', (error: Error) => observe({ type: 'worker_failed', error }));
-    for (let thread = 0; thread < options.threads; thread++) this.#start();
+    this.#startMissing();
   }
 
   /** A channel to the thread that has the fewest. */
   connect(): Channel<ToWorker, FromWorker> {
-    while (this.#links.size < this.#options.threads) this.#start();
-    const [first, ...others] = this.#links;
+    this.#startMissing();
+    const [first, ...others] = this.#links.values();
     let least = first as WorkerLink;
     for (const link of others) if (link.size < least.size) least = link;
     return least.open();
   }
 
-  #start(): void {
-    const { address, limits } = this.#options;
+  #startMissing(): void {
+    for (let thread = 0; thread < this.#options.threads; thread++) {
+      if (!this.#links.has(thread)) this.#start(thread);
+    }
+  }
+
+  #start(thread: number): void {
+    const { address, limits, spillUsage } = this.#options;
     const { port1, port2 } = new MessageChannel();
     const link: WorkerLink = new Link(port1);
-    this.#links.add(link);
-    const task: ThreadTask = { port: port2, address, limits };
+    this.#links.set(thread, link);
+    const task: ThreadTask = { port: port2, address, limits, thread, spillUsage: spillUsage.shared };
     const end = (): void => {
-      this.#links.delete(link);
+      this.#links.delete(thread);
+      spillUsage.forget(thread);
       // Should the thread never have had the other end, nobody else closes this one.
       link.close();
     };

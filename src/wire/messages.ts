@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { Batch, Column, Failure, GzipRequest, Outcome } from './statement.ts';
+import type { Cause, Failure } from './failures.ts';
+import type { Batch, Column, GzipRequest, Outcome } from './statement.ts';
 
 /** Where the database is: a Unix socket, or a host and port. */
 export type DatabaseAddress =
@@ -20,6 +21,9 @@ export interface ThreadTask {
   readonly port: MessagePort;
   readonly address: DatabaseAddress;
   readonly limits: WorkerLimits;
+  /** Whose slot to count spilled rows in, and what they all count in (see `SpillUsage`). */
+  readonly thread: number;
+  readonly spillUsage: SharedArrayBuffer;
 }
 
 export interface WorkerLimits {
@@ -27,6 +31,18 @@ export interface WorkerLimits {
   /** How long a killed statement may take to end before its connection is closed under it. */
   readonly killTimeoutMs: number;
   readonly rowBytesMax: number;
+  readonly spill: SpillLimits;
+}
+
+/** When and where rows are put to disk that nobody reads. */
+export interface SpillLimits {
+  readonly folder: string;
+  /** Of one statement, on disk; 0: none. */
+  readonly bytesMax: number;
+  /** Of all statements together, on disk. */
+  readonly totalBytesMax: number;
+  /** How long a statement must have been held up by its reader. */
+  readonly waitMs: number;
 }
 
 /**
@@ -47,7 +63,9 @@ export type ToWorker =
     }
   | { readonly type: 'credit'; readonly statement: number; readonly bytes: number; readonly rows: number }
   | { readonly type: 'cancel'; readonly statement: number }
-  | { readonly type: 'examine'; readonly statement: number };
+  | { readonly type: 'examine'; readonly statement: number }
+  /** Close the connection, and the channel when the rows of ended statements are handed over. */
+  | { readonly type: 'close' };
 
 /** Worker to main. */
 export type FromWorker =
@@ -59,12 +77,20 @@ export type FromWorker =
       readonly statement: number;
       readonly columns?: ToldColumns;
       readonly batch?: Batch;
+      /** The batch comes from disk. */
+      readonly fromDisk?: true;
+      /** So much more has been put to disk. */
+      readonly spilled?: { readonly rows: number; readonly bytes: number };
+      /** A failure may come after an end that was told, if rows on disk are lost. */
       readonly end?: StatementEnd;
       /** With the end: what `idle` says. */
       readonly idle?: true;
     }
   | { readonly type: 'examined'; readonly statement: number; readonly rows: number }
-  /** The connection is ready for its next statement; comes after the `end` of every statement, if not with it. */
+  /**
+   * The connection is ready for its next statement. Comes with the `end` of a statement or after it; before it only if rows
+   * are being put to disk.
+   */
   | { readonly type: 'idle' }
   /** The connection is gone, and nothing follows. */
   | { readonly type: 'lost'; readonly reason: string };
@@ -79,11 +105,16 @@ export interface ToldColumns {
 }
 
 export type StatementEnd =
-  | { readonly ok: true; readonly outcome: Outcome }
+  | {
+      readonly ok: true;
+      readonly outcome: Outcome;
+      /** Rows that are still on disk, and follow as they are credited. */
+      readonly rowsToCome: number;
+    }
   | { readonly ok: false; readonly failure: Failure };
 
 /** Why no connection was opened, by who has to act: the user, the request, or the operator. */
 export interface Refusal {
-  readonly kind: 'denied' | 'database' | 'unavailable';
-  readonly failure: Failure;
+  readonly kind: 'denied' | 'database' | 'unavailable' | 'too many';
+  readonly failure: Cause;
 }

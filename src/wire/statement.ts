@@ -1,3 +1,5 @@
+import type { Failure } from './failures.ts';
+
 /**
  * What the two sides of a statement say to each other, on the main thread: a query observes, a session executes.
  * Neither imports the other; this file is all that they share.
@@ -64,44 +66,6 @@ export interface Outcome {
   readonly warnings: number;
 }
 
-/** Why a statement failed: the database's own code and SQLSTATE, or one of ours from 90000 on. */
-export interface Failure {
-  readonly code: number;
-  readonly sqlstate: string;
-  readonly message: string;
-}
-
-/** The failures that are Sluice's own; the numbers are part of the protocol (decisions, "Our error codes"). */
-export const failures = {
-  noSuchSession: (id: string): Failure =>
-    own(90001, `no session '${id}': it never existed, has expired, was one-off, or is another user's`),
-  cancelled: (): Failure => own(90002, 'the statement was cancelled by the client'),
-  expired: (secs: number): Failure => own(90003, `the result expired: not polled for ${secs} s`),
-  sessionQueueFull: (max: number): Failure =>
-    own(90004, `the session already has ${max} statements waiting (--session_queue_max); wait for one to end`),
-  statementTimeout: (secs: number): Failure =>
-    own(90005, `the statement ran past ${secs} s (--statement_timeout_secs) and was cancelled`),
-  connectionLost: (reason: string): Failure =>
-    own(90006, `the connection to the database was lost: ${reason}; whether the statement took effect is unknown`),
-  sessionLost: (reason: string): Failure =>
-    own(90006, `the session ended before the statement was sent: its connection to the database was lost: ${reason}`),
-  rowTooLarge: (max: number): Failure =>
-    own(90007, `a row is larger than ${max} bytes as JSON (--row_bytes_max); select less of it, or raise the limit`),
-  manyResultSets: (): Failure =>
-    own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be given back'),
-  localInfile: (): Failure => own(90009, 'LOAD DATA LOCAL is refused: the server has no files of the client'),
-  storageFull: (max: number): Failure =>
-    own(
-      90010,
-      `result storage is full: all results together hold ${max} bytes (--results_bytes_max); fetch or finish some`,
-    ),
-  shuttingDown: (): Failure => own(90002, 'the statement was cancelled: the server is stopping'),
-} as const;
-
-function own(code: number, message: string): Failure {
-  return { code, sqlstate: 'HY000', message };
-}
-
 /** What to run, and how much of its result the reader will take before it says more. */
 export interface StatementRequest {
   readonly sql: string;
@@ -120,24 +84,30 @@ export interface GzipRequest {
   readonly pageRows: number;
 }
 
-/** Told what becomes of a statement. `ended` and `failed` come once, and nothing after them. */
+/** Told what becomes of a statement. `failed` comes last; so does `ended`, unless there are rows to come after it. */
 export interface StatementObserver {
   /** It has been sent to the database. */
   started(): void;
   columns(columns: readonly Column[]): void;
-  rows(batch: Batch): void;
+  /** @param spilled whether they come from disk, and have been told of by `spilled` */
+  rows(batch: Batch, spilled: boolean): void;
+  /** So many rows, and bytes of JSON, more have been put to disk. */
+  spilled(rows: number, bytes: number): void;
   /** The database's own count of rows examined so far. */
   examined(rows: number): void;
-  ended(outcome: Outcome): void;
+  /** @param rowsToCome that lie on disk yet; should they be lost, `failed` comes after all */
+  ended(outcome: Outcome, rowsToCome: number): void;
   failed(failure: Failure): void;
 }
 
-/** The reader's hold on a statement. Every method is a no-op once the statement has ended. */
+/** The reader's hold on a statement. Every method is a no-op once it has ended and no rows are to come. */
 export interface StatementHandle {
   /** The reader has taken this much and will take as much again. */
   credit(bytes: number, rows: number): void;
-  /** Stop the statement in the database. The observer hears nothing more. */
+  /** Stop the statement in the database, and drop its rows. The observer hears nothing more. */
   cancel(): void;
   /** Ask for `examined`; the answer may never come. */
   askExamined(): void;
+  /** Its place among those that wait for their turn, from 1 on; null if it does not wait. */
+  place(): number | null;
 }

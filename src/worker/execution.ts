@@ -1,9 +1,12 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
-import type { FromWorker, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
-import { type Batch, type Column, type Failure, failures, type GzipRequest } from '../wire/statement.ts';
+import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
+import type { FromWorker, SpillLimits, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
+import type { SpillUsage } from '../wire/spill-usage.ts';
+import type { Batch, Column, GzipRequest } from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { saysNothing } from './comments.ts';
+import { Delivery } from './delivery.ts';
 import { type DriverError, emptyStatement, statementFailure } from './failures.ts';
 import { type KernelStop, kernel, kernelStop } from './kernel.ts';
 import type { Ending } from './packets.ts';
@@ -38,33 +41,43 @@ function describe(definitions: readonly ColumnDefinition[]): Description {
 
 type News = FromWorker & { type: 'news' };
 
+/** What else there is to say with some rows, or with the end. */
+interface More {
+  readonly fromDisk?: boolean;
+  readonly spilled?: { readonly rows: number; readonly bytes: number };
+  readonly idle?: boolean;
+}
+
 /** What an execution needs of the lease that it runs in. */
 export interface ExecutionHost {
   readonly rowBytesMax: number;
+  readonly spill: SpillLimits;
+  readonly spillUsage: SpillUsage;
   /** @param transfer memory that is handed over instead of copied */
   post(message: News, transfer?: ArrayBuffer): void;
   /** How the main thread is told of columns. */
   toldAs(columns: readonly Column[]): ToldColumns;
   pause(): void;
   resume(): void;
-  /** A row is too large: the statement is to be ended in the database. */
+  /** It has failed on our side: the statement is to be ended in the database. */
   stop(): void;
   /** The statement has ended in the database; `error` is why it failed, if the database is to be believed. */
   ended(error: DriverError | null): void;
+  /** Its rows, which were on disk when it ended, have been handed over, or are lost. */
+  delivered(): void;
 }
 
 /**
  * One statement on the connection: turns what the database sends into messages, as far as the reader's credit goes.
  * States: told (its end is known to the main thread, or of no interest any more; what still comes is dropped), ended
- * (the database is done with it).
+ * (the database is done with it). Its delivery may outlast both, if rows are on disk; the connection is then another's.
  */
 export class Execution implements ResultSink {
   readonly number: number;
   readonly clean: boolean;
   readonly sql: string;
   readonly #host: ExecutionHost;
-  #creditBytes: number;
-  #creditRows: number;
+  readonly #delivery: Delivery;
   readonly #gzip: GzipRequest | null;
   #columns: readonly Column[] | null = null;
   #columnsTold = false;
@@ -75,7 +88,6 @@ export class Execution implements ResultSink {
   #manyResultSets = false;
   #leftUtf8 = false;
   #sessionChanged = true;
-  #paused = false;
   #ended = false;
   #flushTimer: NodeJS.Timeout | null = null;
   /** The first news waits for no more than what has arrived already. */
@@ -85,15 +97,27 @@ export class Execution implements ResultSink {
     this.number = message.statement;
     this.clean = message.clean;
     this.sql = message.sql;
-    this.#creditBytes = message.creditBytes;
-    this.#creditRows = message.creditRows;
     this.#gzip = message.gzip;
     this.#host = host;
+    this.#delivery = new Delivery(message.creditBytes, message.creditRows, host.spill, host.spillUsage, {
+      post: (batch, fromDisk) => this.#post(batch, null, { fromDisk }),
+      spilled: (rows, bytes) => this.#post(null, null, { spilled: { rows, bytes } }),
+      pause: () => host.pause(),
+      resume: () => host.resume(),
+      hungry: () => this.#flush(),
+      failed: (error) => this.#lose(error),
+      done: () => host.delivered(),
+    });
   }
 
   /** Whether the database is done with the statement. */
   get hasEnded(): boolean {
     return this.#ended;
+  }
+
+  /** Whether it has ended, and rows of it are still to be handed over. */
+  get hasRowsToCome(): boolean {
+    return this.#ended && this.#delivery.isSpilling;
   }
 
   /** Whether text would come in another character set from now on. */
@@ -126,7 +150,7 @@ export class Execution implements ResultSink {
       const stop = this.#encoder.encode(at, to, this.#batchRowsMax);
       if (stop === kernelStop.rowTooLarge) this.rowTooLarge();
       else this.#afterRows();
-      if (this.#paused || (stop !== kernelStop.outputFull && stop !== kernelStop.rowsMax)) return stop;
+      if (this.#delivery.isPaused || (stop !== kernelStop.outputFull && stop !== kernelStop.rowsMax)) return stop;
     }
   }
 
@@ -139,69 +163,99 @@ export class Execution implements ResultSink {
   rowTooLarge(): void {
     // Of rows that are dropped anyway, none is too large.
     if (this.#encoder === null) return;
-    this.fail(failures.rowTooLarge(this.#host.rowBytesMax));
-    this.#host.stop();
+    this.#failHere(causes.rowTooLarge(this.#host.rowBytesMax));
   }
 
   ended(ending: Ending): void {
     this.#leftUtf8 = ending.leftUtf8;
     this.#sessionChanged = ending.sessionChanged;
-    if (this.#manyResultSets) this.#end = { ok: false, failure: failures.manyResultSets() };
+    if (this.#manyResultSets) this.#end = { ok: false, failure: failureOf(causes.manyResultSets(), 'committed') };
     else if (this.#columns === null && saysNothing(this.sql)) this.#end = { ok: false, failure: emptyStatement };
-    else this.#end = { ok: true, outcome: ending.outcome };
+    else this.#end = { ok: true, outcome: ending.outcome, rowsToCome: 0 };
     this.#ended = true;
     this.#host.ended(null);
   }
 
   failed(error: DriverError): void {
-    this.#end = { ok: false, failure: statementFailure(error) };
+    this.#end = { ok: false, failure: statementFailure(error, this.sql, this.clean) };
     this.#ended = true;
     this.#host.ended(error);
   }
 
   /** The reader takes so much more. */
   credit(bytes: number, rows: number): void {
-    this.#creditBytes += bytes;
-    this.#creditRows += rows;
-    if (this.#creditBytes > 0 && this.#creditRows > 0) this.#resume();
+    this.#delivery.credit(bytes, rows);
   }
 
   /** Nobody wants to know any more. What the database still sends is read, as it cannot end while its socket is full. */
   abandon(): void {
     this.#told = true;
-    this.#dropRows();
-    this.#resume();
+    this.close();
   }
 
-  /** Tells that it has failed, whatever the database may still say. */
-  fail(failure: Failure): void {
+  /** The connection is lost: tells that it has failed. */
+  lost(reason: string): void {
+    this.#fail(interrupted(causes.connectionLost(reason), this.sql, this.clean));
+  }
+
+  /**
+   * Tells the last rows and the end, if they are not told. If rows are being put to disk, that will be done when they are.
+   * @param idle whether to say as well that the connection is ready for its next statement
+   * @returns whether `idle` was said
+   */
+  tellEnd(idle: boolean): boolean {
+    const end = this.#end;
+    if (this.#told || end === null) return false;
+    this.#told = true;
+    const last = this.#encoder?.take() ?? null;
+    const batch = last === null ? null : this.#packed(last);
+    this.#dropRows();
+    if (end.ok && this.#delivery.isSpilling) {
+      if (batch !== null) this.#delivery.send(batch);
+      this.#delivery.end((rowsToCome) => this.#post(null, { ...end, rowsToCome }));
+      return false;
+    }
+    this.#delivery.close();
+    this.#post(batch, end, { idle });
+    return idle;
+  }
+
+  /** Ends its timers and gives its memory back, on disk too. */
+  close(): void {
+    this.#dropRows();
+    this.#delivery.close();
+  }
+
+  #fail(failure: Failure): void {
     this.#end = { ok: false, failure };
     this.tellEnd(false);
   }
 
-  /**
-   * Tells the last rows and the end, if they are not told.
-   * @param idle whether to say as well that the connection is ready for its next statement
-   * @returns whether anything was said
-   */
-  tellEnd(idle: boolean): boolean {
-    if (this.#told || this.#end === null) return false;
-    this.#told = true;
-    const batch = this.#encoder?.take() ?? null;
-    this.#post(batch === null ? null : this.#packed(batch), this.#end, idle);
-    this.#dropRows();
-    return true;
+  /** Tells that it has failed for a reason of ours, and has it ended in the database. */
+  #failHere(cause: Cause): void {
+    this.#fail(interrupted(cause, this.sql, this.clean));
+    this.#host.stop();
   }
 
-  /** Ends its timers and gives its memory back. */
-  close(): void {
+  /** Rows are lost that were put to disk, or should be. */
+  #lose(error: NodeJS.ErrnoException): void {
+    const cause = causes.spillFailed(fileTrouble(error));
+    if (!this.#ended) {
+      this.#failHere(cause);
+      return;
+    }
+    // The statement has done what it does.
+    this.#told = true;
     this.#dropRows();
+    this.#post(null, { ok: false, failure: undelivered(cause, this.sql) });
+    this.#host.delivered();
   }
 
   /** Rows that the batch under way may have. Compressed ones end where pages do, so that full pages are made of them. */
   get #batchRowsMax(): number {
-    if (this.#gzip === null) return this.#creditRows;
-    return Math.min(this.#creditRows, this.#gzip.pageRows - (this.#toldRows % this.#gzip.pageRows));
+    const wanted = this.#delivery.rowsWanted;
+    if (this.#gzip === null) return wanted;
+    return Math.min(wanted, this.#gzip.pageRows - (this.#toldRows % this.#gzip.pageRows));
   }
 
   #afterRows(): void {
@@ -223,22 +277,21 @@ export class Execution implements ResultSink {
   }
 
   #flush(): void {
+    // Who reads from disk does not wait for these; and few rows would make small pieces there.
+    if (this.#delivery.isSpilling && this.#columnsTold) {
+      this.#cancelFlush();
+      return;
+    }
     const batch = this.#encoder?.take() ?? null;
     if (batch !== null) this.#tell(batch);
-    else if (!this.#columnsTold) this.#post(null, null, false);
+    else if (!this.#columnsTold) this.#post(null, null);
   }
 
-  /** Tells a batch, and stops reading if that was the last of the credit. */
   #tell(encoded: Batch): void {
     const batch = this.#packed(encoded);
-    // To be asked before the memory is given away, since it is then no longer ours to measure.
-    this.#creditBytes -= batch.buffer.byteLength;
-    this.#creditRows -= batch.rows;
     this.#toldRows += batch.rows;
-    this.#post(batch, null, false);
-    if (this.#creditBytes > 0 && this.#creditRows > 0) return;
-    this.#paused = true;
-    this.#host.pause();
+    this.#cancelFlush();
+    this.#delivery.send(batch);
   }
 
   /** The batch as it is sent. */
@@ -254,7 +307,7 @@ export class Execution implements ResultSink {
     return { buffer: bytes.buffer as ArrayBuffer, length, rows, deflatedCrc: crc32(text) };
   }
 
-  #post(batch: Batch | null, end: StatementEnd | null, idle: boolean): void {
+  #post(batch: Batch | null, end: StatementEnd | null, more: More = {}): void {
     this.#cancelFlush();
     const columns = this.#columnsTold ? null : this.#columns;
     this.#columnsTold = this.#columns !== null;
@@ -264,17 +317,13 @@ export class Execution implements ResultSink {
         statement: this.number,
         ...(columns === null ? {} : { columns: this.#host.toldAs(columns) }),
         ...(batch === null ? {} : { batch }),
+        ...(more.fromDisk ? { fromDisk: true } : {}),
+        ...(more.spilled === undefined ? {} : { spilled: more.spilled }),
         ...(end === null ? {} : { end }),
-        ...(idle ? { idle: true } : {}),
+        ...(more.idle ? { idle: true } : {}),
       },
       batch !== null && batch.buffer.byteLength >= transferBytesMin ? batch.buffer : undefined,
     );
-  }
-
-  #resume(): void {
-    if (!this.#paused) return;
-    this.#paused = false;
-    this.#host.resume();
   }
 
   #dropRows(): void {
@@ -288,4 +337,19 @@ export class Execution implements ResultSink {
 function skip(at: number): KernelStop {
   kernel.consumed = at;
   return kernelStop.notARow;
+}
+
+/** What a client may know of an error of the file system: not where it was. */
+function fileTrouble({ code, message }: NodeJS.ErrnoException): string {
+  switch (code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return 'there is no space left on the device';
+    case 'EROFS':
+    case 'EACCES':
+    case 'EPERM':
+      return 'the folder cannot be written';
+    default:
+      return code ?? message;
+  }
 }

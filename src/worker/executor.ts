@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ThreadTask, ToldColumns, ToWorker, WorkerLimits } from '../wire/messages.ts';
-import { type Column, failures } from '../wire/statement.ts';
+import type { SpillUsage } from '../wire/spill-usage.ts';
+import type { Column } from '../wire/statement.ts';
 import { CleanState } from './clean-state.ts';
 import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
 import { Control } from './control.ts';
@@ -17,6 +18,13 @@ const rowShrinkMax = 65_535 * 256;
 
 /** Sets of columns that have a number at once. */
 const toldColumnsMax = 32;
+
+/** What the executors of a thread share. */
+export interface ThreadParts {
+  /** Control connections by login. */
+  readonly controls: Map<string, Control>;
+  readonly spillUsage: SpillUsage;
+}
 
 /** The kills of a statement that is to be stopped; `enough` ends their repetition. */
 interface Kill {
@@ -35,10 +43,13 @@ export class Executor {
   readonly #limits: WorkerLimits;
   readonly #connectOptions: ConnectOptions;
   readonly #controls: Map<string, Control>;
+  readonly #spillUsage: SpillUsage;
   #connection: Connection | null = null;
   #cleanState: CleanState | null = null;
   /** From `execute` until `idle` is told, cleaning included. */
   #execution: Execution | null = null;
+  /** Those that have ended, by their numbers, and whose rows are still on disk. They outlast the connection. */
+  readonly #trailing = new Map<number, Execution>();
   #kill: Kill | null = null;
   /** The commands that were sent behind the statement; rejected if one failed. */
   #cleaning: Promise<void> | null = null;
@@ -49,17 +60,18 @@ export class Executor {
   readonly #toldColumns = new Map<readonly Column[], number>();
   #closed = false;
 
-  /** @param controls those of the thread, by login */
+  /** @param thread what the executors of a thread share */
   constructor(
     channel: Channel<FromWorker, ToWorker>,
     login: Login,
     { address, limits }: Pick<ThreadTask, 'address' | 'limits'>,
-    controls: Map<string, Control>,
+    thread: ThreadParts,
   ) {
     this.#channel = channel;
     this.#login = login;
     this.#limits = limits;
-    this.#controls = controls;
+    this.#controls = thread.controls;
+    this.#spillUsage = thread.spillUsage;
     this.#connectOptions = {
       address,
       user: login.user,
@@ -68,7 +80,11 @@ export class Executor {
       rowBytesMax: limits.rowBytesMax + rowShrinkMax,
     };
     channel.on('message', (message) => this.#receive(message));
-    channel.on('close', () => this.#close());
+    channel.on('close', () => {
+      this.#close();
+      for (const execution of this.#trailing.values()) execution.close();
+      this.#trailing.clear();
+    });
   }
 
   /** Opens the connection, and tells the outcome. */
@@ -119,13 +135,18 @@ export class Executor {
         return;
       case 'open':
         return;
+      case 'close':
+        this.#close();
+        return;
       case 'credit':
       case 'cancel':
       case 'examine': {
+        if (this.#tellTrailing(message)) return;
         const execution = this.#execution;
         // The message may have crossed with the statement's end; the number keeps it off the next one.
-        if (execution === null || execution.number !== message.statement || execution.hasEnded) return;
+        if (execution === null || execution.number !== message.statement) return;
         if (message.type === 'credit') execution.credit(message.bytes, message.rows);
+        else if (execution.hasEnded) execution.abandon();
         else if (message.type === 'cancel') this.#stop(execution);
         else void this.#examine(execution);
         return;
@@ -135,6 +156,23 @@ export class Executor {
     }
   }
 
+  /** @returns whether the message was about a statement that has ended, and whose rows are still on disk */
+  #tellTrailing(message: ToWorker & { statement: number }): boolean {
+    const execution = this.#trailing.get(message.statement);
+    if (execution === undefined) return false;
+    if (message.type === 'credit') execution.credit(message.bytes, message.rows);
+    if (message.type === 'cancel') {
+      execution.close();
+      this.#forget(execution);
+    }
+    return true;
+  }
+
+  /** The rows of a statement that has ended are handed over, or lost. */
+  #forget(execution: Execution): void {
+    if (this.#trailing.delete(execution.number) && this.#closed && this.#trailing.size === 0) this.#channel.close();
+  }
+
   #execute(message: ToWorker & { type: 'execute' }): void {
     const connection = this.#connection;
     if (connection === null || this.#execution !== null) {
@@ -142,12 +180,15 @@ export class Executor {
     }
     const execution: Execution = new Execution(message, {
       rowBytesMax: this.#limits.rowBytesMax,
+      spill: this.#limits.spill,
+      spillUsage: this.#spillUsage,
       post: (news, transfer) => this.#post(news, transfer),
       toldAs: (columns) => this.#toldAs(columns),
       pause: () => connection.pause(),
       resume: () => connection.resume(),
       stop: () => this.#stop(execution),
       ended: (error) => this.#ended(connection, execution, error),
+      delivered: () => this.#forget(execution),
     });
     this.#execution = execution;
     this.#statementsSinceReset++;
@@ -243,6 +284,7 @@ export class Executor {
     this.#kill = null;
     this.#cleaning = null;
     if (!execution.tellEnd(true)) this.#post({ type: 'idle' });
+    if (execution.hasRowsToCome) this.#trailing.set(execution.number, execution);
   }
 
   /** Brings the connection to where the next statement may run on it. */
@@ -302,7 +344,7 @@ export class Executor {
   #lose(reason: string): void {
     const execution = this.#execution;
     if (execution?.hasEnded) execution.tellEnd(false);
-    else execution?.fail(failures.connectionLost(reason));
+    else execution?.lost(reason);
     this.#post({ type: 'lost', reason });
     this.#finish();
   }
@@ -320,8 +362,12 @@ export class Executor {
     this.#closed = true;
     if (this.#deadline !== null) clearTimeout(this.#deadline);
     this.#kill?.enough.abort();
-    this.#execution?.close();
-    this.#channel.close();
+    const execution = this.#execution;
+    this.#execution = null;
+    if (execution?.hasRowsToCome) this.#trailing.set(execution.number, execution);
+    else execution?.close();
+    // What is on disk is read without the database.
+    if (this.#trailing.size === 0) this.#channel.close();
   }
 }
 

@@ -1,5 +1,6 @@
+import { effectOf } from '../wire/effect.ts';
+import { type Cause, causes, type Failure, failureOf, interrupted, outcomeOfError } from '../wire/failures.ts';
 import type { Refusal } from '../wire/messages.ts';
-import { type Failure, failures } from '../wire/statement.ts';
 
 /** What went wrong on a connection: the server's error, which has a number and a SQLSTATE, or trouble with the socket. */
 export interface DriverError extends Error {
@@ -61,13 +62,33 @@ export function isConnectionLost(error: DriverError): boolean {
 }
 
 /** What both servers say to a statement of blanks (ER_EMPTY_QUERY). */
-export const emptyStatement: Failure = { code: 1065, sqlstate: '42000', message: 'Query was empty' };
+export const emptyStatement = failureOf({ code: 1065, sqlstate: '42000', message: 'Query was empty' }, 'not_started');
 
-/** The failure of a statement, from what the driver reported. */
-export function statementFailure(error: DriverError): Failure {
-  if (error.errno === undefined || isConnectionLost(error)) return failures.connectionLost(error.message);
-  if (localInfileDenied.has(error.errno)) return failures.localInfile();
-  return serverFailure(error.errno, error);
+/** What the servers find before they begin a statement that stands alone. */
+const notStarted = new Set([
+  1064, // ER_PARSE_ERROR
+  1065, // ER_EMPTY_QUERY
+]);
+/** What somebody else's statement was the reason of. */
+const passing = new Set([
+  1205, // ER_LOCK_WAIT_TIMEOUT
+  1213, // ER_LOCK_DEADLOCK
+]);
+
+/**
+ * The failure of a statement, from what the driver reported.
+ * @param isAlone whether it is of no session, so that it may be sent again without the statements before it
+ */
+export function statementFailure(error: DriverError, sql: string, isAlone: boolean): Failure {
+  if (error.errno === undefined || isConnectionLost(error)) {
+    return interrupted(causes.connectionLost(error.message), sql, isAlone);
+  }
+  if (localInfileDenied.has(error.errno)) return failureOf(causes.localInfile(), 'not_started');
+  const cause = serverCause(error.errno, error);
+  const effect = effectOf(sql);
+  if (effect !== 'parts' && notStarted.has(error.errno)) return failureOf(cause, 'not_started');
+  const isPassing = isAlone && passing.has(error.errno);
+  return failureOf(isPassing ? { ...cause, isPassing } : cause, outcomeOfError(effect));
 }
 
 /** Why a connection could not be had. */
@@ -83,7 +104,7 @@ export function connectRefusal(error: DriverError): Refusal {
     const failure = { code: 2002, sqlstate: '08001', message: `the database cannot be reached: ${error.message}` };
     return { kind: 'unavailable', failure };
   }
-  const failure = serverFailure(error.errno, error);
+  const failure = serverCause(error.errno, error);
   if (accessDenied.has(error.errno)) return { kind: 'denied', failure };
   if (databaseDenied.has(error.errno)) return { kind: 'database', failure };
   return { kind: 'unavailable', failure };
@@ -92,9 +113,9 @@ export function connectRefusal(error: DriverError): Refusal {
 /** Why a schema could not be entered: whatever the server has against its name is for the client to know. */
 export function databaseRefusal(error: DriverError): Refusal {
   if (error.errno === undefined || isConnectionLost(error)) return connectRefusal(error);
-  return { kind: 'database', failure: serverFailure(error.errno, error) };
+  return { kind: 'database', failure: serverCause(error.errno, error) };
 }
 
-function serverFailure(code: number, error: DriverError): Failure {
+function serverCause(code: number, error: DriverError): Cause {
   return { code, sqlstate: error.sqlState || 'HY000', message: error.sqlMessage ?? error.message };
 }

@@ -5,6 +5,8 @@ export interface QueryRequest {
   readonly sql: string;
   readonly session: NewSession | OldSession;
   readonly pagination: Pagination;
+  /** How long the statement may run; null: for as long as the server lets it. */
+  readonly timeoutSecs: number | null;
 }
 
 export interface NewSession {
@@ -25,10 +27,12 @@ export interface Pagination {
   readonly maxRowsInBuffer: number;
 }
 
-export interface PaginationLimits {
+export interface RequestLimits {
   readonly waitSecsMax: number;
   readonly pageRowsMax: number;
   readonly bufferRowsMax: number;
+  /** 0: without limit. */
+  readonly statementTimeoutSecs: number;
 }
 
 /** The body is not a QueryRequest; the message says where and why. */
@@ -41,6 +45,7 @@ interface QueryRequestBody {
   sql: string;
   session?: { id: string } | { id?: never; database?: string; max_idle_time?: number };
   pagination?: { wait_time_secs?: number; max_rows_per_page?: number; max_rows_in_buffer?: number };
+  timeout_secs?: number;
 }
 
 interface ValidationError {
@@ -55,7 +60,7 @@ const defaultRowsPerPage = 10_000;
 const defaultRowsInBuffer = 5_000_000;
 
 /** @throws InvalidRequestError */
-export function parseQueryRequest(text: string, limits: PaginationLimits): QueryRequest {
+export function parseQueryRequest(text: string, limits: RequestLimits): QueryRequest {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -63,7 +68,7 @@ export function parseQueryRequest(text: string, limits: PaginationLimits): Query
     throw new InvalidRequestError(`the body is not JSON: ${oneLine((error as Error).message)}`);
   }
   if (!validate(body)) throw new InvalidRequestError(describe(firstError(), body));
-  const { sql, session = {}, pagination = {} } = body as QueryRequestBody;
+  const { sql, session = {}, pagination = {}, timeout_secs } = body as QueryRequestBody;
   return {
     sql,
     session:
@@ -73,18 +78,19 @@ export function parseQueryRequest(text: string, limits: PaginationLimits): Query
     pagination: {
       waitSecs: waitSecs(pagination.wait_time_secs ?? defaultWaitSecs, limits.waitSecsMax),
       maxRowsPerPage: bounded(
-        'max_rows_per_page',
+        'pagination.max_rows_per_page',
         pagination.max_rows_per_page,
         defaultRowsPerPage,
         limits.pageRowsMax,
       ),
       maxRowsInBuffer: bounded(
-        'max_rows_in_buffer',
+        'pagination.max_rows_in_buffer',
         pagination.max_rows_in_buffer,
         defaultRowsInBuffer,
         limits.bufferRowsMax,
       ),
     },
+    timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutSecs),
   };
 }
 
@@ -103,8 +109,12 @@ function waitSecs(asked: number, max: number): number {
 
 function bounded(member: string, asked: number | undefined, byDefault: number, max: number): number {
   if (asked === undefined) return Math.min(byDefault, max);
-  if (asked > max) throw new InvalidRequestError(`"pagination.${member}" is ${asked}; it must be from 1 to ${max}`);
+  if (asked > max) throw new InvalidRequestError(`"${member}" is ${asked}; it must be from 1 to ${max}`);
   return asked;
+}
+
+function timeoutSecs(asked: number, max: number): number {
+  return max === 0 ? asked : bounded('timeout_secs', asked, max, max);
 }
 
 function describe(error: ValidationError | undefined, body: unknown): string {

@@ -1,6 +1,7 @@
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { QueryIdentity } from '../../query/query.ts';
-import type { Column, ColumnType, Deflated, Failure } from '../../wire/statement.ts';
+import type { Failure } from '../../wire/failures.ts';
+import type { Column, ColumnType, Deflated } from '../../wire/statement.ts';
 import { finalUri, pageUri, statsUri } from './uris.ts';
 
 /** A body in the order in which it is sent; what is long comes as the bytes that the worker made, compressed or not. */
@@ -49,6 +50,8 @@ function queryError(failure: Failure): string {
     code: failure.code,
     sqlstate: failure.sqlstate,
     message: failure.message,
+    outcome: failure.outcome,
+    retryable: failure.retryable,
     // The member is the specification's; our own stack is no business of a client.
     backtrace: '',
   });
@@ -78,10 +81,11 @@ function dataType(type: ColumnType): string {
   return `{"type":"${type.name}"${precision}${scale}}`;
 }
 
-function statsMember({ runningMs, scan, write, result }: QueryStats): string {
+function statsMember({ runningMs, scan, write, result, spill, queue }: QueryStats): string {
   return (
     `{"running_time_ms":${Math.round(runningMs * 1_000) / 1_000},"scan_progress":${progress(scan)},` +
-    `"write_progress":${progress(write)},"result_progress":${progress(result)}}`
+    `"write_progress":${progress(write)},"result_progress":${progress(result)},` +
+    `"spill_progress":${progress(spill)},"queue":${queue}}`
   );
 }
 

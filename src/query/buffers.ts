@@ -1,0 +1,106 @@
+/** Every query that runs has room for so many bytes of rows, however many there are; the rest is shared out by need. */
+const floorBytesMax = 256 * 1024;
+
+export interface BuffersOptions {
+  /** For the rows of all queries; when it is used up, new statements have to wait. */
+  readonly bytesMax: number;
+  /** What all rows in memory may come to at the very most, be it by few rows of great size. */
+  readonly heldBytesMax: number;
+  /** For the rows of one query that have not been handed out. */
+  readonly queryBytesMax: number;
+}
+
+/**
+ * The memory for the rows of all queries. Half of the budget is for the least that each query needs, so that new ones find
+ * room beside those that have grown; the other half lets those grow that are read fast.
+ */
+export class Buffers {
+  /** Called when there may be room that there was not. */
+  onRoom: (() => void) | null = null;
+  readonly heldBytesMax: number;
+  readonly #bytesMax: number;
+  readonly #queryBytesMax: number;
+  #reservedBytes = 0;
+  #heldBytes = 0;
+
+  constructor({ bytesMax, heldBytesMax, queryBytesMax }: BuffersOptions) {
+    this.#bytesMax = bytesMax;
+    this.heldBytesMax = heldBytesMax;
+    this.#queryBytesMax = queryBytesMax;
+  }
+
+  /** The window that every query begins with, in bytes (see `Share`). */
+  get floorBytes(): number {
+    return Math.min(floorBytesMax, this.#queryBytesMax);
+  }
+
+  /** What is set aside, be it filled or not. */
+  get reservedBytes(): number {
+    return this.#reservedBytes;
+  }
+
+  /** What rows take now. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /** Whether one more query may begin. */
+  get hasRoom(): boolean {
+    return this.#reservedBytes + this.floorBytes <= this.#bytesMax;
+  }
+
+  /** Whether all rows take more than they may at the very most. */
+  get isOver(): boolean {
+    return this.#heldBytes > this.heldBytesMax;
+  }
+
+  /** What a window of that size may grow to. */
+  grown(windowBytes: number): number {
+    const wanted = Math.min(2 * windowBytes, this.#queryBytesMax);
+    return this.#reservedBytes + wanted - windowBytes <= this.#bytesMax / 2 ? wanted : windowBytes;
+  }
+
+  /** What a window of that size is to shrink to, now that so much of it is free. */
+  shrunk(windowBytes: number, freeBytes: number): number {
+    if (this.#reservedBytes <= this.#bytesMax / 2) return windowBytes;
+    return Math.max(windowBytes - freeBytes, Math.min(windowBytes, this.floorBytes));
+  }
+
+  /** For `Share`. */
+  change(reservedBytes: number, heldBytes: number): void {
+    this.#reservedBytes += reservedBytes;
+    this.#heldBytes += heldBytes;
+    if (reservedBytes < 0) this.onRoom?.();
+  }
+}
+
+/** What one query has of the buffers. */
+export class Share {
+  readonly #buffers: Buffers;
+  #reservedBytes = 0;
+  #heldBytes = 0;
+  #isClosed = false;
+
+  constructor(buffers: Buffers) {
+    this.#buffers = buffers;
+  }
+
+  /**
+   * @param reservedBytes set aside for the query, with what it holds
+   * @param heldBytes taken by its rows
+   */
+  set(reservedBytes: number, heldBytes: number): void {
+    if (this.#isClosed) return;
+    const [reserved, held] = [reservedBytes - this.#reservedBytes, heldBytes - this.#heldBytes];
+    if (reserved === 0 && held === 0) return;
+    this.#reservedBytes = reservedBytes;
+    this.#heldBytes = heldBytes;
+    this.#buffers.change(reserved, held);
+  }
+
+  /** Gives all of it back, for good. */
+  close(): void {
+    this.set(0, 0);
+    this.#isClosed = true;
+  }
+}

@@ -1,0 +1,117 @@
+export interface QueueOptions {
+  /** Statements that may wait at once. */
+  readonly waitingMax: number;
+  readonly waitMs: number;
+}
+
+/** A statement that is to wait for its turn. */
+export interface Waiter {
+  readonly user: string;
+  /** Begins it. @returns false if there is no connection for it */
+  start(): boolean;
+  /** It has waited for as long as it may. */
+  giveUp(): void;
+}
+
+interface Place {
+  readonly waiter: Waiter;
+  readonly timer: NodeJS.Timeout;
+}
+
+/**
+ * Statements that wait for memory or for a connection: first come, first served among those of one user, and users in
+ * turn. One that needs what there is does not wait behind one that needs what there is not.
+ */
+export class Queue {
+  readonly #options: QueueOptions;
+  readonly #hasRoom: () => boolean;
+  /** The user whose turn is next comes first. */
+  readonly #users = new Map<string, Place[]>();
+  #size = 0;
+  #isAdvancing = false;
+
+  /** @param hasRoom whether there is memory for one more statement */
+  constructor(options: QueueOptions, hasRoom: () => boolean) {
+    this.#options = options;
+    this.#hasRoom = hasRoom;
+  }
+
+  /** Statements that wait. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get isFull(): boolean {
+    return this.#size >= this.#options.waitingMax;
+  }
+
+  add(waiter: Waiter): void {
+    const timer = setTimeout(() => {
+      if (this.remove(waiter)) waiter.giveUp();
+    }, this.#options.waitMs);
+    const places = this.#users.get(waiter.user);
+    if (places === undefined) this.#users.set(waiter.user, [{ waiter, timer }]);
+    else places.push({ waiter, timer });
+    this.#size++;
+  }
+
+  /** @returns whether it was waiting */
+  remove(waiter: Waiter): boolean {
+    const places = this.#users.get(waiter.user);
+    const index = places?.findIndex((place) => place.waiter === waiter) ?? -1;
+    const [place] = index < 0 ? [] : (places?.splice(index, 1) ?? []);
+    if (place === undefined) return false;
+    clearTimeout(place.timer);
+    if (places?.length === 0) this.#users.delete(waiter.user);
+    this.#size--;
+    return true;
+  }
+
+  /** How many turns it is until a statement's own, its own included; 0 if it does not wait. */
+  position(waiter: Waiter): number {
+    const rank = this.#users.get(waiter.user)?.findIndex((place) => place.waiter === waiter) ?? -1;
+    if (rank < 0) return 0;
+    let position = 0;
+    let isBefore = true;
+    for (const [user, places] of this.#users) {
+      if (user === waiter.user) isBefore = false;
+      // Whoever's turn comes before has one more by then.
+      position += Math.min(places.length, isBefore || user === waiter.user ? rank + 1 : rank);
+    }
+    return position;
+  }
+
+  /** Begins those for which there is what they need. */
+  advance(): void {
+    // To begin one may make room for another, which then has its turn here.
+    if (this.#size === 0 || this.#isAdvancing) return;
+    this.#isAdvancing = true;
+    try {
+      while (this.#hasRoom() && this.#advanceOnce());
+    } finally {
+      this.#isAdvancing = false;
+    }
+  }
+
+  /** @returns whether one has begun */
+  #advanceOnce(): boolean {
+    for (const [user, places] of this.#users) {
+      for (const { waiter } of places) {
+        if (!waiter.start()) continue;
+        this.remove(waiter);
+        if (places.length > 0) {
+          this.#users.delete(user);
+          this.#users.set(user, places);
+        }
+        return true;
+      }
+    }
+    return false;
+  }
+
+  close(): void {
+    for (const places of this.#users.values()) for (const { timer } of places) clearTimeout(timer);
+    this.#users.clear();
+    this.#size = 0;
+  }
+}

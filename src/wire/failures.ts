@@ -1,0 +1,101 @@
+import { type Effect, effectOf } from './effect.ts';
+
+/**
+ * What a failed statement has left behind. `not_started`: nothing, the database has not begun it; `rolled_back`: nothing, the
+ * database took back what there was (what lies in engines without transactions stays); `committed`: all of it, though
+ * it could not be told; `unknown`: nobody can say.
+ */
+export type FailureOutcome = 'not_started' | 'rolled_back' | 'committed' | 'unknown';
+
+/** Why a statement fails: the database's own code and SQLSTATE, or one of ours from 90000 on. */
+export interface Cause {
+  readonly code: number;
+  readonly sqlstate: string;
+  readonly message: string;
+  /** The same statement may well succeed later. */
+  readonly isPassing?: true;
+}
+
+/** How a statement failed, as its client is told. */
+export interface Failure {
+  readonly code: number;
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly outcome: FailureOutcome;
+  /** Whether it may be sent again as it is: it has left nothing behind, and may well succeed. */
+  readonly retryable: boolean;
+}
+
+/** A failure whose outcome is known. */
+export function failureOf({ code, sqlstate, message, isPassing }: Cause, outcome: FailureOutcome): Failure {
+  const leftNothing = outcome === 'not_started' || outcome === 'rolled_back';
+  return { code, sqlstate, message, outcome, retryable: isPassing === true && leftNothing };
+}
+
+/**
+ * A failure in the midst of a statement that was sent, of which the end is not known.
+ * @param isAlone whether it is of no session, so that nothing is lost but the statement
+ */
+export function interrupted(cause: Cause, sql: string, isAlone: boolean): Failure {
+  const isRead = effectOf(sql) === 'read';
+  const unknown = { ...cause, message: `${cause.message}; whether the statement took effect is unknown` };
+  const { isPassing, ...lasting } = cause;
+  return failureOf(isRead ? (isAlone ? cause : lasting) : unknown, isRead ? 'rolled_back' : 'unknown');
+}
+
+/** A failure of a statement that has ended well, and of which rows are lost. */
+export function undelivered(cause: Cause, sql: string): Failure {
+  return failureOf(cause, effectOf(sql) === 'read' ? 'rolled_back' : 'committed');
+}
+
+/** What the database has left of a statement that it says has failed. */
+export function outcomeOfError(effect: Effect): FailureOutcome {
+  return effect === 'parts' ? 'unknown' : 'rolled_back';
+}
+
+/** The causes that are Sluice's own; the numbers are part of the protocol (decisions, "Our error codes"). */
+export const causes = {
+  noSuchSession: (id: string): Cause =>
+    own(90001, `no session '${id}': it never existed, has expired, was one-off, or is another user's`),
+  cancelled: (): Cause => passing(90002, 'the statement was cancelled by the client'),
+  abandoned: (secs: number): Cause =>
+    passing(90002, `the statement was cancelled: its client hung up and did not come back within ${secs} s`),
+  shuttingDown: (): Cause => passing(90002, 'the statement was cancelled: the server is stopping'),
+  expired: (secs: number): Cause => passing(90003, `the result expired: not polled for ${secs} s`),
+  sessionQueueFull: (max: number): Cause =>
+    passing(90004, `the session already has ${max} statements waiting (--session_queue_max); wait for one to end`),
+  statementTimeout: (secs: number, isAsked: boolean): Cause =>
+    own(
+      90005,
+      `the statement ran past ${secs} s (${isAsked ? 'its timeout_secs' : '--statement_timeout_secs'}) and was cancelled`,
+    ),
+  /** Both servers say so themselves if they have no connection left (ER_CON_COUNT_ERROR). */
+  queueTimeout: (secs: number): Cause => ({
+    ...passing(1040, `the statement waited ${secs} s for a connection or for memory (--queue_wait_secs)`),
+    sqlstate: '08004',
+  }),
+  connectionLost: (reason: string): Cause => passing(90006, `the connection to the database was lost: ${reason}`),
+  sessionLost: (reason: string): Cause =>
+    own(90006, `the session ended before the statement was sent: its connection to the database was lost: ${reason}`),
+  rowTooLarge: (max: number): Cause =>
+    own(90007, `a row is larger than ${max} bytes as JSON (--row_bytes_max); select less of it, or raise the limit`),
+  manyResultSets: (): Cause =>
+    own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be given back'),
+  localInfile: (): Cause => own(90009, 'LOAD DATA LOCAL is refused: the server has no files of the client'),
+  storageFull: (max: number): Cause =>
+    passing(
+      90010,
+      `result storage is full: all results together hold ${max} bytes (--results_bytes_max); fetch or finish some`,
+    ),
+  /** @param reason the file system's, in words */
+  spillFailed: (reason: string): Cause =>
+    passing(90010, `result storage failed: rows could not be kept on the server's disk (--data_dir): ${reason}`),
+} as const;
+
+function own(code: number, message: string): Cause {
+  return { code, sqlstate: 'HY000', message };
+}
+
+function passing(code: number, message: string): Cause {
+  return { code, sqlstate: 'HY000', message, isPassing: true };
+}
