@@ -7,11 +7,12 @@
 import { MessageChannel, MessagePort } from 'node:worker_threads';
 import t from 'tap';
 import { pageBody } from '#src/protocol/v1/response.js';
+import { Buffers } from '#src/query/buffers.js';
 import { Query } from '#src/query/query.js';
-import { Storage } from '#src/query/storage.js';
 import { Lease } from '#src/session/lease.js';
 import { Link } from '#src/wire/link.js';
 import type { FromWorker, ToWorker } from '#src/wire/messages.js';
+import { SpillUsage } from '#src/wire/spill-usage.js';
 import serve from '#src/worker/entry.js';
 import { sharedServers } from './support/servers.ts';
 
@@ -73,8 +74,10 @@ for (const server of await sharedServers()) {
   t.test(`${server.kind}: the way of rows from the socket to the body`, async (t) => {
     const { port1, port2 } = new MessageChannel();
     const link = new Link<ToWorker, FromWorker>(port1);
-    const limits = { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 16 * MiB };
-    const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits });
+    const spill = { folder: t.testdir(), bytesMax: 1024 * MiB, totalBytesMax: 1024 * MiB, waitMs: 10_000 };
+    const spillUsage = SpillUsage.forThreads(1, spill.totalBytesMax).shared;
+    const limits = { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 16 * MiB, spill };
+    const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits, thread: 0, spillUsage });
     const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' });
     t.teardown(async () => {
       link.close();
@@ -92,16 +95,15 @@ for (const server of await sharedServers()) {
           pageRows: 10_000,
           pageBytes: 16 * MiB,
           bufferRows: 5_000_000,
-          bufferBytes: 32 * MiB,
           gzipLevel: 0,
-          statementTimeoutMs: 60_000,
+          timeout: { ms: 60_000, isAsked: false },
         },
-        new Storage(1024 * MiB),
+        new Buffers({ bytesMax: 512 * MiB, heldBytesMax: 1024 * MiB, queryBytesMax: 32 * MiB }),
       );
       const { work, stop } = countWork();
       let [pages, bytes, rows] = [0, 0, 0];
       try {
-        query.start(sql, (request, observer) => lease.run(request, true, observer));
+        query.start(sql, true, (request, observer) => lease.run(request, true, observer));
         for (let next: number | null = 0; next !== null; ) {
           const page = await query.page(next);
           if (page === null) throw new Error(`there is no page ${next}`);

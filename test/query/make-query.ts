@@ -1,10 +1,10 @@
+import { Buffers } from '#src/query/buffers.js';
 import { Query } from '#src/query/query.js';
-import { Storage } from '#src/query/storage.js';
 
 /** Longer than any test runs: what comes at all comes for another reason than that this time is over. */
 export const forever = 3_600_000;
 
-/** A query whose statement is not started yet, with small limits and a storage of its own; no clock of it runs out. */
+/** A query whose statement is not started yet, with small limits and buffers of its own; no clock of it runs out. */
 export function makeQuery(id = 'q', owner = 'ann'): Query {
   return new Query(
     { id, sessionId: 's', owner },
@@ -13,10 +13,9 @@ export function makeQuery(id = 'q', owner = 'ann'): Query {
       pageRows: 10,
       pageBytes: 1_000,
       bufferRows: 10,
-      bufferBytes: 1_000,
       gzipLevel: 0,
-      statementTimeoutMs: forever,
+      timeout: { ms: forever, isAsked: false },
     },
-    new Storage(1_000_000),
+    new Buffers({ bytesMax: 1_000_000, heldBytesMax: 1_000_000, queryBytesMax: 1_000 }),
   );
 }

@@ -3,6 +3,7 @@ import t from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Queries, type QueriesOptions } from '#src/query/queries.js';
 import type { Query } from '#src/query/query.js';
+import { failureOf } from '#src/wire/failures.js';
 import { forever, makeQuery } from './make-query.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
@@ -36,7 +37,7 @@ class Stage {
   async addRead(owner = 'ann'): Promise<Query> {
     const query = this.add(owner);
     this.queries.hold(query);
-    query.ended(outcome);
+    query.ended(outcome, 0);
     await query.page(0);
     this.queries.release(query);
     return query;
@@ -72,13 +73,13 @@ t.test('a user may run as many queries as allowed, and another user is not hinde
   const second = stage.add('ann');
   t.equal(stage.queries.admit('ann'), 'user full');
   t.equal(stage.queries.admit('bob'), 'admitted');
-  first.ended(outcome);
+  first.ended(outcome, 0);
   t.equal(stage.queries.admit('ann'), 'admitted', 'a query that has ended runs no more, though its rows are unread');
   const third = stage.add('ann');
   t.equal(stage.queries.admit('ann'), 'user full');
   stage.queries.finish(second);
   t.equal(stage.queries.admit('ann'), 'admitted', 'nor does one that was finished');
-  third.failed({ code: 1064, sqlstate: '42000', message: 'no' });
+  third.failed(failureOf({ code: 1064, sqlstate: '42000', message: 'no' }, 'rolled_back'));
   stage.add('ann');
   t.equal(stage.queries.admit('ann'), 'admitted');
 });
@@ -88,7 +89,7 @@ t.test('a full server admits nobody', async (t) => {
   stage.add('ann');
   const query = stage.add('ann');
   t.equal(stage.queries.admit('bob'), 'server full');
-  query.ended(outcome);
+  query.ended(outcome, 0);
   t.equal(stage.queries.admit('bob'), 'server full', 'rows that nobody has read are kept');
   stage.queries.finish(query);
   t.equal(stage.queries.admit('bob'), 'admitted');
@@ -219,7 +220,7 @@ t.test('a drain is over at once when nothing is unread, and else with the last a
     over = true;
   });
   stage.queries.hold(query);
-  query.ended(outcome);
+  query.ended(outcome, 0);
   await query.page(0);
   await sleep(5);
   t.equal(over, false, 'its answer has not left yet');
@@ -250,7 +251,7 @@ t.test('cancelling all fails what runs and leaves what has ended', async (t) => 
   const stage = new Stage(t);
   const running = stage.add();
   const ended = stage.add();
-  ended.ended(outcome);
+  ended.ended(outcome, 0);
   stage.queries.cancelAll();
   t.match(running.snapshot().state, { failure: { code: 90002, message: /the server is stopping/ } });
   t.equal(ended.snapshot().state.name, 'Succeeded');
@@ -270,7 +271,7 @@ t.test('closing ends every query and every clock', async (t) => {
 t.test('what becomes of a query is told in order', async (t) => {
   const stage = new Stage(t);
   const query = stage.add('ann');
-  query.failed({ code: 1064, sqlstate: '42000', message: 'no' });
+  query.failed(failureOf({ code: 1064, sqlstate: '42000', message: 'no' }, 'rolled_back'));
   stage.queries.finish(query);
   t.match(stage.events, [
     { type: 'query_started', query: 'q1', session: 's', user: 'ann' },

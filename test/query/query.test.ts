@@ -1,56 +1,57 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { Buffers, type BuffersOptions } from '#src/query/buffers.js';
 import type { Page } from '#src/query/pages.js';
 import { Query, type QueryLimits } from '#src/query/query.js';
-import { Storage } from '#src/query/storage.js';
-import {
-  type Batch,
-  type Failure,
-  failures,
-  type StatementObserver,
-  type StatementRequest,
-} from '#src/wire/statement.js';
+import { causes, type Failure, failureOf } from '#src/wire/failures.js';
+import type { Batch, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 import { seeded } from '../support/random.ts';
 import { batchOf, textOf } from './batches.ts';
 import { forever } from './make-query.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
-const failure: Failure = { code: 1054, sqlstate: '42S22', message: 'Unknown column' };
+const failure: Failure = failureOf({ code: 1054, sqlstate: '42S22', message: 'Unknown column' }, 'rolled_back');
 const limits: QueryLimits = {
   waitMs: forever,
   pageRows: 3,
   pageBytes: 1_000,
   bufferRows: 100,
-  bufferBytes: 10_000,
   gzipLevel: 0,
-  statementTimeoutMs: forever,
+  timeout: { ms: forever, isAsked: false },
 };
+
+/** Room for many queries, of which each may have 10,000 bytes from its beginning on. */
+function buffersOf(changed: Partial<BuffersOptions> = {}): Buffers {
+  return new Buffers({ bytesMax: 1_000_000, heldBytesMax: 1_000_000, queryBytesMax: 10_000, ...changed });
+}
 
 /** A query with the session's side of its statement in the test's hands. */
 class Stage {
-  readonly storage: Storage;
+  readonly buffers: Buffers;
   readonly query: Query;
   readonly credits: { bytes: number; rows: number }[] = [];
   request: StatementRequest | null = null;
   cancels = 0;
   asks = 0;
   settled = 0;
+  place: number | null = null;
 
-  constructor(changed: Partial<QueryLimits> = {}, storage = new Storage(1_000_000)) {
-    this.storage = storage;
-    this.query = new Query({ id: 'q', sessionId: 's', owner: 'u' }, { ...limits, ...changed }, storage);
+  constructor(changed: Partial<QueryLimits> = {}, buffers = buffersOf()) {
+    this.buffers = buffers;
+    this.query = new Query({ id: 'q', sessionId: 's', owner: 'u' }, { ...limits, ...changed }, buffers);
     this.query.onSettled = () => this.settled++;
   }
 
   /** A statement that has been handed to a session, and sent to the database. */
-  start(sent = true): StatementObserver {
-    this.query.start('SELECT 1', (request, observer) => {
+  start(sent = true, sql = 'SELECT 1', isAlone = true): StatementObserver {
+    this.query.start(sql, isAlone, (request, observer) => {
       this.request = request;
       if (sent) observer.started();
       return {
         credit: (bytes, rows) => this.credits.push({ bytes, rows }),
         cancel: () => this.cancels++,
         askExamined: () => this.asks++,
+        place: () => this.place,
       };
     });
     return this.query;
@@ -84,45 +85,45 @@ t.test('the statement is handed over with as much credit as the buffer has room'
   const stage = new Stage();
   stage.start();
   t.strictSame(stage.request, { sql: 'SELECT 1', creditBytes: 10_000, creditRows: 100, gzip: null });
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
 });
 
 t.test('a page is answered when it is full of rows', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
   const poll = stage.page(0);
-  observer.rows(batchOf(['[1]', '[2]']));
+  observer.rows(batchOf(['[1]', '[2]']), false);
   t.equal(await isPending(poll), true, 'two rows are not three');
-  observer.rows(batchOf(['[3]', '[4]']));
+  observer.rows(batchOf(['[3]', '[4]']), false);
   const page = await poll;
   t.equal(textOf(page.rows), '[1],[2],[3]');
   t.equal(page.next, 1);
   t.equal(page.state.name, 'Running');
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
 });
 
 t.test('a page is answered when it is full of bytes', async (t) => {
   const stage = new Stage({ pageRows: 1_000 });
   const observer = stage.start();
   const poll = stage.page(0);
-  observer.rows(sized(400, 400));
+  observer.rows(sized(400, 400), false);
   t.equal(await isPending(poll), true);
-  observer.rows(sized(300, 20));
+  observer.rows(sized(300, 20), false);
   const page = await poll;
   t.equal(page.rows.count, 2, 'the third row would have passed the limit');
   t.equal(page.rows.bytes, 801);
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
 });
 
 t.test('a row larger than a page has a page for itself', async (t) => {
   const stage = new Stage({ pageRows: 1_000 });
   const observer = stage.start();
-  observer.rows(sized(5_000));
-  observer.rows(sized(20, 20));
+  observer.rows(sized(5_000), false);
+  observer.rows(sized(20, 20), false);
   const page = await stage.page(0);
   t.equal(page.rows.count, 1);
   t.equal(page.rows.bytes, 5_000);
-  observer.ended(outcome);
+  observer.ended(outcome, 0);
   t.equal((await stage.page(1)).rows.count, 2);
 });
 
@@ -130,8 +131,8 @@ t.test('a page is answered when the statement has ended and the rest fits', asyn
   const stage = new Stage();
   const observer = stage.start();
   const poll = stage.page(0);
-  observer.rows(batchOf(['[1]']));
-  observer.ended(outcome);
+  observer.rows(batchOf(['[1]']), false);
+  observer.ended(outcome, 0);
   const page = await poll;
   t.equal(page.rows.count, 1);
   t.equal(page.next, null);
@@ -142,8 +143,8 @@ t.test('a page is answered when the statement has ended and the rest fits', asyn
 t.test('a statement that has ended is Succeeded while rows of it are still to be fetched', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']));
-  observer.ended(outcome);
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']), false);
+  observer.ended(outcome, 0);
   t.equal(stage.query.isRead, false);
   const first = await stage.page(0);
   t.equal(first.state.name, 'Succeeded');
@@ -158,18 +159,18 @@ t.test('a statement that has ended is Succeeded while rows of it are still to be
 t.test('a page that holds the last row exactly has no next', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]']));
-  observer.ended(outcome);
+  observer.rows(batchOf(['[1]', '[2]', '[3]']), false);
+  observer.ended(outcome, 0);
   t.equal((await stage.page(0)).next, null);
 });
 
 t.test('a page that was full before the end was known is followed by an empty one', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  observer.rows(batchOf(['[1]', '[2]', '[3]']), false);
   t.equal((await stage.page(0)).next, 1);
   const poll = stage.page(1);
-  observer.ended(outcome);
+  observer.ended(outcome, 0);
   const page = await poll;
   t.equal(page.rows.count, 0);
   t.equal(page.next, null);
@@ -178,13 +179,13 @@ t.test('a page that was full before the end was known is followed by an empty on
 t.test('a page is answered with what there is when the wait is over', async (t) => {
   const stage = new Stage({ waitMs: 30 });
   const observer = stage.start();
-  observer.rows(batchOf(['[1]']));
+  observer.rows(batchOf(['[1]']), false);
   const asked = performance.now();
   const page = await stage.page(0);
   t.ok(performance.now() - asked >= 28, 'and not before');
   t.equal(page.rows.count, 1);
   t.equal(page.next, 1);
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
 });
 
 t.test('an empty poll repeats the number', async (t) => {
@@ -195,8 +196,8 @@ t.test('an empty poll repeats the number', async (t) => {
     t.equal(page.rows.count, 0);
     t.equal(page.next, 0);
   }
-  observer.rows(batchOf(['[1]']));
-  observer.ended(outcome);
+  observer.rows(batchOf(['[1]']), false);
+  observer.ended(outcome, 0);
   t.equal((await stage.page(0)).rows.count, 1);
 });
 
@@ -204,34 +205,34 @@ t.test('with no wait a page is answered at once with what there is', async (t) =
   const stage = new Stage({ waitMs: 0 });
   const observer = stage.start();
   t.equal((await stage.page(0)).next, 0);
-  observer.rows(batchOf(['[1]']));
+  observer.rows(batchOf(['[1]']), false);
   t.equal((await stage.page(0)).next, 1);
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
 });
 
 t.test('two polls of one page get the same rows, and an older page is gone', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
   const polls = [stage.page(0), stage.page(0)];
-  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]', '[6]']));
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]', '[6]']), false);
   const [one, other] = await Promise.all(polls);
   t.equal(one, other);
   t.equal(textOf((await stage.page(1)).rows), '[4],[5],[6]');
   t.equal(stage.query.page(0), null);
   t.equal(stage.query.page(3), null);
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
 });
 
 t.test('a full buffer is handed out rather than waited with', async (t) => {
   const byRows = new Stage({ bufferRows: 2 });
-  byRows.start().rows(batchOf(['[1]', '[2]']));
+  byRows.start().rows(batchOf(['[1]', '[2]']), false);
   t.equal((await byRows.page(0)).rows.count, 2, 'max_rows_in_buffer');
-  byRows.query.cancel(failures.cancelled());
-  const byBytes = new Stage({ pageRows: 1_000, pageBytes: 1_000, bufferBytes: 1_000 });
+  byRows.query.cancel(causes.cancelled());
+  const byBytes = new Stage({ pageRows: 1_000, pageBytes: 1_000 }, buffersOf({ queryBytesMax: 1_000 }));
   // The commas between batches are no part of the credit, so a buffer can be full a little before the page is.
-  byBytes.start().rows(sized(500, 499));
+  byBytes.start().rows(sized(500, 499), false);
   t.equal((await byBytes.page(0)).rows.count, 2, 'bytes of the buffer');
-  byBytes.query.cancel(failures.cancelled());
+  byBytes.query.cancel(causes.cancelled());
 });
 
 t.test('rows that are handed out are given back as credit', async (t) => {
@@ -239,17 +240,17 @@ t.test('rows that are handed out are given back as credit', async (t) => {
   const observer = stage.start();
   const first = batchOf(['[1]', '[2]', '[3]', '[4]']);
   const last = batchOf(['[5]', '[6]']);
-  observer.rows(first);
+  observer.rows(first, false);
   await stage.page(0);
   t.equal(stage.credits.length, 1);
   t.equal(stage.credited.rows, 3);
   t.equal(stage.credited.bytes, 0, 'the memory is held as long as a row of it is');
   await stage.page(0);
   t.equal(stage.credits.length, 1, 'a repeated page gives nothing back');
-  observer.rows(last);
+  observer.rows(last, false);
   await stage.page(1);
   t.strictSame(stage.credited, { rows: 6, bytes: first.buffer.byteLength + last.buffer.byteLength });
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
 });
 
 t.test('an empty poll gives no credit', async (t) => {
@@ -257,14 +258,14 @@ t.test('an empty poll gives no credit', async (t) => {
   stage.start();
   await stage.page(0);
   t.strictSame(stage.credits, []);
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
 });
 
 t.test('what was received, what was handed out and what is credited add up, whatever the sizes', async (t) => {
   const random = seeded(t);
   for (let run = 0; run < 50; run++) {
-    const storage = new Storage(1_000_000_000);
-    const stage = new Stage({ waitMs: 0, pageRows: 1 + random(20) }, storage);
+    const buffers = buffersOf({ bytesMax: 1_000_000_000, heldBytesMax: 1_000_000_000 });
+    const stage = new Stage({ waitMs: 0, pageRows: 1 + random(20) }, buffers);
     const observer = stage.start();
     let sent = 0;
     let sentBytes = 0;
@@ -273,7 +274,7 @@ t.test('what was received, what was handed out and what is credited add up, what
     const receive = async (): Promise<void> => {
       const page = await stage.page(number);
       if (page.rows.count > 0) texts.push(textOf(page.rows));
-      if (storage.bytes < page.rows.bytes) t.fail('the last page is not accounted for');
+      if (buffers.heldBytes < page.rows.bytes) t.fail('the last page is not accounted for');
       number = page.next ?? -1;
     };
     for (let step = 0; step < 40; step++) {
@@ -281,7 +282,7 @@ t.test('what was received, what was handed out and what is credited add up, what
         const rows = Array.from({ length: 1 + random(9) }, () => `[${sent++},"${'y'.repeat(random(300))}"]`);
         const batch = batchOf(rows);
         sentBytes += batch.buffer.byteLength;
-        observer.rows(batch);
+        observer.rows(batch, false);
       } else {
         await receive();
       }
@@ -292,61 +293,64 @@ t.test('what was received, what was handed out and what is credited add up, what
       t.equal(stage.credited.bytes, sentBytes, `run ${run}`);
       return;
     }
-    observer.ended(outcome);
+    observer.ended(outcome, 0);
     while (number >= 0) await receive();
     const numbers = (JSON.parse(`[${texts.join(',')}]`) as [number, string][]).map(([first]) => first);
     if (numbers.length !== sent || numbers.some((value, index) => value !== index)) {
       t.fail(`run ${run}: rows were lost, repeated or out of order`);
       return;
     }
-    stage.query.remove(failures.cancelled());
-    if (storage.bytes !== 0) {
-      t.equal(storage.bytes, 0, `run ${run}: all is given back to the storage`);
+    stage.query.remove(causes.cancelled());
+    if (buffers.heldBytes !== 0 || buffers.reservedBytes !== 0) {
+      t.fail(`run ${run}: ${buffers.heldBytes} and ${buffers.reservedBytes} bytes are not given back`);
       return;
     }
   }
   t.pass('50 runs add up');
 });
 
-t.test('the storage counts the rows that wait and the last page, and no more', async (t) => {
+t.test('the buffers count the rows that wait and the last page, and no more', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]', '[6]']));
-  t.equal(stage.storage.bytes, 24 + 24, 'the text, rounded up, and where each row ends');
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]', '[6]']), false);
+  t.equal(stage.buffers.heldBytes, 24 + 24, 'the text, rounded up, and where each row ends');
   await stage.page(0);
-  t.equal(stage.storage.bytes, 24 + 24, 'a batch is held whole until its last row is handed out');
+  t.equal(stage.buffers.heldBytes, 24 + 24, 'a batch is held whole until its last row is handed out');
   await stage.page(1);
-  t.equal(stage.storage.bytes, 24 + 24, 'and then by the page that may be asked for again');
-  observer.ended(outcome);
+  t.equal(stage.buffers.heldBytes, 24 + 24, 'and then by the page that may be asked for again');
+  observer.ended(outcome, 0);
   t.equal((await stage.page(2)).next, null);
-  t.equal(stage.storage.bytes, 0, 'the last page is empty');
-  stage.query.remove(failures.cancelled());
-  t.equal(stage.storage.bytes, 0);
+  t.equal(stage.buffers.heldBytes, 0, 'the last page is empty');
+  stage.query.remove(causes.cancelled());
+  t.equal(stage.buffers.heldBytes, 0);
 });
 
-t.test('a statement whose rows no longer fit into the storage fails with 90010 and gives its room back', async (t) => {
-  const storage = new Storage(100);
-  const other = new Stage({}, storage);
-  other.start().rows(sized(60));
-  const stage = new Stage({}, storage);
-  const observer = stage.start();
-  const poll = stage.page(0);
-  observer.rows(sized(20));
-  t.equal(stage.query.isRunning, true);
-  observer.rows(sized(30));
-  const page = await poll;
-  t.match(page.state, { name: 'Failed', failure: { code: 90010, message: /--results_bytes_max/ } });
-  t.match(page, { rows: { count: 0 }, next: null });
-  t.equal(stage.cancels, 1, 'the statement is stopped in the database');
-  t.equal(storage.bytes, 64, 'the text and where its row ends');
-  t.equal(other.query.isRunning, true, 'the other query is left alone');
-  other.query.remove(failures.cancelled());
-});
+t.test(
+  'a statement whose rows no longer fit into the memory for all fails with 90010 and gives its room back',
+  async (t) => {
+    const buffers = buffersOf({ heldBytesMax: 100 });
+    const other = new Stage({}, buffers);
+    other.start().rows(sized(60), false);
+    const stage = new Stage({}, buffers);
+    const observer = stage.start();
+    const poll = stage.page(0);
+    observer.rows(sized(20), false);
+    t.equal(stage.query.isRunning, true);
+    observer.rows(sized(30), false);
+    const page = await poll;
+    t.match(page.state, { name: 'Failed', failure: { code: 90010, message: /--results_bytes_max/ } });
+    t.match(page, { rows: { count: 0 }, next: null });
+    t.equal(stage.cancels, 1, 'the statement is stopped in the database');
+    t.equal(buffers.heldBytes, 64, 'the text and where its row ends');
+    t.equal(other.query.isRunning, true, 'the other query is left alone');
+    other.query.remove(causes.cancelled());
+  },
+);
 
 t.test('a failure drops the rows that were not handed out', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']));
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']), false);
   const first = await stage.page(0);
   observer.failed(failure);
   const page = await stage.page(1);
@@ -362,7 +366,7 @@ t.test('a failure answers the poll that waits at once', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
   const poll = stage.page(0);
-  observer.rows(batchOf(['[1]']));
+  observer.rows(batchOf(['[1]']), false);
   observer.failed(failure);
   const page = await poll;
   t.equal(page.state.name, 'Failed');
@@ -372,7 +376,7 @@ t.test('a failure answers the poll that waits at once', async (t) => {
 t.test('a page that was answered before the failure is repeated as it was', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  observer.rows(batchOf(['[1]', '[2]', '[3]']), false);
   const page = await stage.page(0);
   observer.failed(failure);
   t.equal(await stage.page(0), page);
@@ -380,7 +384,7 @@ t.test('a page that was answered before the failure is repeated as it was', asyn
 
 t.test('a query can fail before it is handed to a session', async (t) => {
   const stage = new Stage();
-  stage.query.failed(failures.noSuchSession('x'));
+  stage.query.failed(failureOf(causes.noSuchSession('x'), 'not_started'));
   const page = await stage.page(0);
   t.match(page.state, { name: 'Failed', failure: { code: 90001 } });
   t.equal(page.next, null);
@@ -390,37 +394,37 @@ t.test('a query can fail before it is handed to a session', async (t) => {
 t.test('a statement that fails as it is handed over is held no more', async (t) => {
   const stage = new Stage();
   let cancels = 0;
-  stage.query.start('x', (_request, observer) => {
-    observer.failed(failures.sessionQueueFull(8));
-    return { credit: () => {}, cancel: () => cancels++, askExamined: () => {} };
+  stage.query.start('x', true, (_request, observer) => {
+    observer.failed(failureOf(causes.sessionQueueFull(8), 'not_started'));
+    return { credit: () => {}, cancel: () => cancels++, askExamined: () => {}, place: () => null };
   });
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
   t.equal(cancels, 0);
   t.match(stage.query.snapshot().state, { failure: { code: 90004 } });
 });
 
 t.test('a cancel stops the statement, fails the query and answers the poll that waits', async (t) => {
   const stage = new Stage();
-  stage.start().rows(batchOf(['[1]']));
+  stage.start().rows(batchOf(['[1]']), false);
   const poll = stage.page(0);
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
   const page = await poll;
   t.match(page.state, { name: 'Failed', failure: { code: 90002 } });
   t.equal(page.rows.count, 0);
   t.equal(stage.cancels, 1);
-  t.equal(stage.storage.bytes, 0);
+  t.equal(stage.buffers.heldBytes, 0);
 });
 
 t.test('a cancel of a query that has ended changes nothing', async (t) => {
   for (const end of ['ended', 'failed', 'cancel'] as const) {
     const stage = new Stage();
     const observer = stage.start();
-    if (end === 'ended') observer.ended(outcome);
+    if (end === 'ended') observer.ended(outcome, 0);
     else if (end === 'failed') observer.failed(failure);
-    else stage.query.cancel(failures.expired(60));
+    else stage.query.cancel(causes.expired(60));
     const { state } = stage.query.snapshot();
     const cancels = stage.cancels;
-    stage.query.cancel(failures.cancelled());
+    stage.query.cancel(causes.cancelled());
     t.equal(stage.query.snapshot().state, state, end);
     t.equal(stage.cancels, cancels, end);
     t.equal(stage.settled, 1, end);
@@ -430,40 +434,41 @@ t.test('a cancel of a query that has ended changes nothing', async (t) => {
 t.test('a query is ended once, and what comes late changes nothing', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.ended(outcome);
   observer.failed(failure);
-  t.match(stage.query.snapshot().state, { name: 'Succeeded' });
+  observer.ended(outcome, 0);
+  observer.failed(failureOf(causes.cancelled(), 'unknown'));
+  t.strictSame(stage.query.snapshot().state, { name: 'Failed', failure });
   t.equal(stage.settled, 1);
 });
 
 t.test('a removed query stops its statement and answers the poll that waits with the reason', async (t) => {
   const stage = new Stage();
-  stage.start().rows(batchOf(['[1]']));
+  stage.start().rows(batchOf(['[1]']), false);
   const poll = stage.page(0);
-  stage.query.remove(failures.expired(60));
+  stage.query.remove(causes.expired(60));
   t.match((await poll).state, { failure: { code: 90003, message: /not polled for 60 s/ } });
   t.equal(stage.cancels, 1);
-  t.equal(stage.storage.bytes, 0);
-  stage.query.remove(failures.expired(60));
+  t.equal(stage.buffers.heldBytes, 0);
+  stage.query.remove(causes.expired(60));
   t.equal(stage.cancels, 1, 'a second removal is none');
-  t.equal(stage.storage.bytes, 0);
+  t.equal(stage.buffers.heldBytes, 0);
 });
 
 t.test('a removed query that had succeeded gives back the room of its rows', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]']));
-  observer.ended(outcome);
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]', '[5]']), false);
+  observer.ended(outcome, 0);
   await stage.page(0);
-  t.ok(stage.storage.bytes > 0);
-  stage.query.remove(failures.cancelled());
-  t.equal(stage.storage.bytes, 0);
+  t.ok(stage.buffers.heldBytes > 0);
+  stage.query.remove(causes.cancelled());
+  t.equal(stage.buffers.heldBytes, 0);
   t.equal(stage.query.snapshot().state.name, 'Succeeded');
   t.equal(stage.cancels, 0);
 });
 
 t.test('a statement that runs past its time fails with 90005', async (t) => {
-  const stage = new Stage({ statementTimeoutMs: 20 });
+  const stage = new Stage({ timeout: { ms: 20, isAsked: false } });
   stage.start();
   const page = await stage.page(0);
   t.match(page.state, {
@@ -473,7 +478,7 @@ t.test('a statement that runs past its time fails with 90005', async (t) => {
 });
 
 t.test('the time of a statement begins when it is sent, not when it waits for its session', async (t) => {
-  const stage = new Stage({ statementTimeoutMs: 20 });
+  const stage = new Stage({ timeout: { ms: 20, isAsked: false } });
   const observer = stage.start(false);
   const poll = stage.page(0);
   await sleep(40);
@@ -484,8 +489,8 @@ t.test('the time of a statement begins when it is sent, not when it waits for it
 });
 
 t.test('a statement that ended in time is not cancelled afterwards', async (t) => {
-  const stage = new Stage({ statementTimeoutMs: 10 });
-  stage.start().ended(outcome);
+  const stage = new Stage({ timeout: { ms: 10, isAsked: false } });
+  stage.start().ended(outcome, 0);
   await sleep(25);
   t.equal(stage.cancels, 0);
   t.equal(stage.query.snapshot().state.name, 'Succeeded');
@@ -499,7 +504,7 @@ t.test('the running time moves while the statement runs and then stands', async 
   await sleep(20);
   const second = runningMs();
   t.ok(second - first >= 18, `${second - first} ms more`);
-  observer.ended(outcome);
+  observer.ended(outcome, 0);
   const last = runningMs();
   t.ok(last >= second);
   await sleep(20);
@@ -509,10 +514,10 @@ t.test('the running time moves while the statement runs and then stands', async 
 t.test('a page keeps the statistics of its moment', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  observer.rows(batchOf(['[1]', '[2]', '[3]']), false);
   const page = await stage.page(0);
-  observer.rows(batchOf(['[4]']));
-  observer.ended(outcome);
+  observer.rows(batchOf(['[4]']), false);
+  observer.ended(outcome, 0);
   t.equal(page.stats.result.rows, 3);
   t.equal(stage.query.snapshot().stats.result.rows, 4);
 });
@@ -520,12 +525,12 @@ t.test('a page keeps the statistics of its moment', async (t) => {
 t.test('the result progress counts rows and bytes received, read or not', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
-  observer.rows(batchOf(['[1]', '[2]', '[3]']));
-  observer.rows(batchOf(['[4]']));
+  observer.rows(batchOf(['[1]', '[2]', '[3]']), false);
+  observer.rows(batchOf(['[4]']), false);
   t.strictSame(stage.query.snapshot().stats.result, { rows: 4, bytes: 14 });
   await stage.page(0);
   t.strictSame(stage.query.snapshot().stats.result, { rows: 4, bytes: 14 });
-  observer.ended(outcome);
+  observer.ended(outcome, 0);
 });
 
 t.test('the scan progress is what the database has examined, or what was received if that is more', async (t) => {
@@ -533,13 +538,13 @@ t.test('the scan progress is what the database has examined, or what was receive
   const observer = stage.start();
   const rows = (): number => stage.query.snapshot().stats.scan.rows;
   t.equal(rows(), 0);
-  observer.rows(batchOf(['[1]', '[2]']));
+  observer.rows(batchOf(['[1]', '[2]']), false);
   t.equal(rows(), 2);
   observer.examined(50);
   t.equal(rows(), 50);
   observer.examined(40);
   t.equal(rows(), 50, 'it never goes back');
-  observer.ended(outcome);
+  observer.ended(outcome, 0);
   t.equal(rows(), 50);
 });
 
@@ -547,7 +552,7 @@ t.test('the write progress is the affected rows of a statement that succeeded', 
   const stage = new Stage();
   const observer = stage.start();
   t.equal(stage.query.snapshot().stats.write.rows, 0);
-  observer.ended({ affectedRows: '12', lastInsertId: '7', warnings: 0 });
+  observer.ended({ affectedRows: '12', lastInsertId: '7', warnings: 0 }, 0);
   t.equal(stage.query.snapshot().stats.write.rows, 12);
 });
 
@@ -571,7 +576,7 @@ t.test('the database is asked for its count only on behalf of a poll that has wa
   await sleep(1_050);
   stage.query.askExamined();
   t.equal(stage.asks, 2);
-  stage.query.cancel(failures.cancelled());
+  stage.query.cancel(causes.cancelled());
   await poll;
   stage.query.askExamined();
   t.equal(stage.asks, 2);
@@ -583,7 +588,7 @@ t.test('the columns are none until they are known and then the same', async (t) 
   t.strictSame(stage.query.snapshot().columns, []);
   const columns = [{ name: 'a', type: { name: 'Int32' }, nullable: false }] as const;
   observer.columns(columns);
-  observer.rows(batchOf(['[1]', '[2]', '[3]']));
+  observer.rows(batchOf(['[1]', '[2]', '[3]']), false);
   t.equal((await stage.page(0)).columns, columns);
   observer.failed(failure);
   t.equal((await stage.page(1)).columns, columns, 'also when it fails');

@@ -1,8 +1,9 @@
 import t from 'tap';
 import { nextState, type QueryState, running, type StateEvent } from '#src/query/state.js';
+import { failureOf } from '#src/wire/failures.js';
 
 const outcome = { affectedRows: '3', lastInsertId: null, warnings: 1 };
-const failure = { code: 1064, sqlstate: '42000', message: 'no' };
+const failure = failureOf({ code: 1064, sqlstate: '42000', message: 'no' }, 'rolled_back');
 const ended: StateEvent = { type: 'ended', outcome };
 const failed: StateEvent = { type: 'failed', failure };
 const succeededState: QueryState = { name: 'Succeeded', outcome: { ...outcome, affectedRows: '4' } };

@@ -2,15 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { Query } from '#src/query/query.js';
 import { Watch } from '#src/query/watch.js';
-import { failures } from '#src/wire/statement.js';
+import { causes } from '#src/wire/failures.js';
 import { makeQuery } from './make-query.ts';
 
 /** A query whose statement runs and whose first page is waited for. */
 function waitedFor(onAsk: () => void): Query {
   const query = makeQuery();
-  query.start('SELECT 1', (_request, observer) => {
+  query.start('SELECT 1', true, (_request, observer) => {
     observer.started();
-    return { credit: () => {}, cancel: () => {}, askExamined: onAsk };
+    return { credit: () => {}, cancel: () => {}, askExamined: onAsk, place: () => null };
   });
   query.page(0);
   return query;
@@ -28,7 +28,7 @@ t.test('the database is asked about what is watched, and about nothing else', as
   watch.close();
   await sleep(900);
   t.equal(asks.watched, 1, 'nothing is asked any more');
-  for (const query of [watched, left, other]) query?.cancel(failures.cancelled());
+  for (const query of [watched, left, other]) query?.cancel(causes.cancelled());
 });
 
 t.test('of many, each comes to its turn, and few at once', async (t) => {
@@ -47,7 +47,7 @@ t.test('of many, each comes to its turn, and few at once', async (t) => {
   t.equal(asked.size, queries.length);
   t.ok(perTurn.length >= 3, `they were asked in ${perTurn.length} turns`);
   watch.close();
-  for (const query of queries) query.cancel(failures.cancelled());
+  for (const query of queries) query.cancel(causes.cancelled());
 });
 
 t.test('when nothing is watched the clock stops, and it starts again', async (t) => {
@@ -65,5 +65,5 @@ t.test('when nothing is watched the clock stops, and it starts again', async (t)
   await sleep(450);
   t.equal(asks, 1);
   watch.close();
-  query.cancel(failures.cancelled());
+  query.cancel(causes.cancelled());
 });

@@ -13,8 +13,6 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}): { accoun
     {
       defaultDatabase: null,
       connectionsMax: 100,
-      connectionQueueMax: 10,
-      connectionWaitMs: 10_000,
       connectionIdleMs: 60_000,
     },
     workers.pool,

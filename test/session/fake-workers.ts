@@ -4,9 +4,10 @@ import { EventEmitter, once } from 'node:events';
 import { MessageChannel } from 'node:worker_threads';
 import type { LeaseChannel } from '#src/session/lease.js';
 import type { WorkerPool } from '#src/session/worker-pool.js';
+import type { Failure } from '#src/wire/failures.js';
 import { type Channel, Link } from '#src/wire/link.js';
 import type { FromWorker, Login, Refusal, ToWorker } from '#src/wire/messages.js';
-import type { Batch, Column, Failure, Outcome, StatementObserver, StatementRequest } from '#src/wire/statement.js';
+import type { Batch, Column, Outcome, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 
 export const anna: Login = { user: 'anna', password: '', database: null };
 export const request: StatementRequest = { sql: 'SELECT 1', creditBytes: 1_000, creditRows: 10, gzip: null };
@@ -39,13 +40,13 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
     this.#channel.post(message);
   }
 
-  end(statement: number): void {
-    this.post({ type: 'news', statement, end: { ok: true, outcome } });
+  end(statement: number, rowsToCome = 0): void {
+    this.post({ type: 'news', statement, end: { ok: true, outcome, rowsToCome } });
   }
 
   /** Says that a statement has succeeded and that the connection is ready for the next, in one message. */
-  endAndIdle(statement: number): void {
-    this.post({ type: 'news', statement, end: { ok: true, outcome }, idle: true });
+  endAndIdle(statement: number, rowsToCome = 0): void {
+    this.post({ type: 'news', statement, end: { ok: true, outcome, rowsToCome }, idle: true });
   }
 
   lose(reason: string): void {
@@ -144,16 +145,20 @@ export class Recorder extends EventEmitter implements StatementObserver {
     this.#tell(`columns ${columns.map(({ name }) => name).join(',')}`);
   }
 
-  rows(batch: Batch): void {
-    this.#tell(`rows ${batch.rows}`);
+  rows(batch: Batch, spilled: boolean): void {
+    this.#tell(`${spilled ? 'spilled rows' : 'rows'} ${batch.rows}`);
+  }
+
+  spilled(rows: number, bytes: number): void {
+    this.#tell(`spilled ${rows}, ${bytes} bytes`);
   }
 
   examined(rows: number): void {
     this.#tell(`examined ${rows}`);
   }
 
-  ended(): void {
-    this.#tell('ended');
+  ended(_outcome: Outcome, rowsToCome: number): void {
+    this.#tell(rowsToCome === 0 ? 'ended' : `ended, ${rowsToCome} to come`);
   }
 
   failed(failure: Failure): void {

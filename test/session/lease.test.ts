@@ -2,7 +2,12 @@ import { once } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { Lease, RefusedError } from '#src/session/lease.js';
+import { type Failure, failureOf } from '#src/wire/failures.js';
 import { anna, type FakeConnection, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
+
+function failureWith(code: number): Failure {
+  return failureOf({ code, sqlstate: '', message: '' }, 'rolled_back');
+}
 
 async function openLease(t: Test): Promise<{ lease: Lease; connection: FakeConnection }> {
   const workers = new FakeWorkers();
@@ -41,7 +46,7 @@ t.test('the observer is told of columns, rows and the end in that order, also if
     statement: 1,
     columns: { number: 0, columns: [{ name: 'a', type: { name: 'Int32' }, nullable: false }] },
     batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
-    end: { ok: true, outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 } },
+    end: { ok: true, outcome, rowsToCome: 0 },
   });
   await observer.hears('ended');
   t.strictSame(observer.told, ['started', 'columns a', 'rows 1', 'ended']);
@@ -65,7 +70,7 @@ t.test('the end may say as well that the connection is ready, and then the obser
     statement: 1,
     columns: { number: 0, columns: [{ name: 'a', type: { name: 'Int32' }, nullable: false }] },
     batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
-    end: { ok: true, outcome },
+    end: { ok: true, outcome, rowsToCome: 0 },
     idle: true,
   });
   await idle;
@@ -76,7 +81,7 @@ t.test('the end may say as well that the connection is ready, and then the obser
   connection.post({
     type: 'news',
     statement: 2,
-    end: { ok: false, failure: { code: 1064, sqlstate: '', message: '' } },
+    end: { ok: false, failure: failureWith(1064) },
     idle: true,
   });
   await once(lease, 'idle');
@@ -142,7 +147,7 @@ for (const idle of [{ idle: true }, {}] as const) {
       type: 'news',
       statement: 1,
       batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
-      end: { ok: true, outcome },
+      end: { ok: true, outcome, rowsToCome: 0 },
       ...idle,
     });
     if (!('idle' in idle)) connection.post({ type: 'idle' });
@@ -162,7 +167,7 @@ t.test('late messages of an earlier statement do not reach the one that runs', a
   lease.run({ ...request, sql: 'SELECT 2' }, false, second);
   connection.post({ type: 'news', statement: 1, batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 } });
   connection.post({ type: 'examined', statement: 1, rows: 77 });
-  connection.post({ type: 'news', statement: 1, end: { ok: false, failure: { code: 1, sqlstate: '', message: '' } } });
+  connection.post({ type: 'news', statement: 1, end: { ok: false, failure: failureWith(1) } });
   connection.post({ type: 'examined', statement: 2, rows: 5 });
   await second.hears('examined 5');
   t.strictSame(second.told, ['started', 'examined 5']);
@@ -246,7 +251,7 @@ t.test('a failure that the worker has told is not followed by another when the c
   connection.post({
     type: 'news',
     statement: 1,
-    end: { ok: false, failure: { code: 1317, sqlstate: '', message: '' } },
+    end: { ok: false, failure: failureWith(1317) },
   });
   connection.lose('killed');
   await lost;

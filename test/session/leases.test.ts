@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
-import type { Lease } from '#src/session/lease.js';
+import { Lease } from '#src/session/lease.js';
 import { type LeaseOwner, Leases, type LeasesOptions } from '#src/session/leases.js';
 import type { Refusal } from '#src/wire/messages.js';
 import { FakeWorkers, Recorder, request } from './fake-workers.ts';
@@ -29,8 +29,6 @@ function openLeases(t: Test, options: Partial<LeasesOptions> = {}): Opened {
     {
       defaultDatabase: null,
       connectionsMax: 2,
-      connectionQueueMax: 3,
-      connectionWaitMs: 10_000,
       connectionIdleMs: 60_000,
       ...options,
     },
@@ -44,19 +42,31 @@ function openLeases(t: Test, options: Partial<LeasesOptions> = {}): Opened {
   return { leases, workers, events };
 }
 
-async function until(check: () => boolean): Promise<void> {
-  const deadline = performance.now() + 5_000;
-  while (!check()) {
-    if (performance.now() > deadline) throw new Error('it did not come to pass in time');
-    await delay(5);
-  }
+/** A connection, of which there must be one. */
+async function acquire(leases: Leases, owner: string | LeaseOwner): Promise<Lease> {
+  const lease = await leases.acquire(typeof owner === 'string' ? ownerOf(owner) : owner);
+  if (lease === null) throw new Error('all connections are in use');
+  return lease;
+}
+
+function countFrees(leases: Leases): { count: number } {
+  const frees = { count: 0 };
+  leases.onFree = () => frees.count++;
+  return frees;
+}
+
+/** Resolves when it is told that there may be a connection. */
+function nextFree(leases: Leases): Promise<void> {
+  return new Promise((resolve) => {
+    leases.onFree = resolve;
+  });
 }
 
 t.test('a connection that was given back serves the next statement of its user and database', async (t) => {
   const { leases, workers } = openLeases(t);
-  const first = await leases.acquire(ownerOf('anna'));
+  const first = await acquire(leases, 'anna');
   leases.release(first);
-  const second = await leases.acquire(ownerOf('anna'));
+  const second = await acquire(leases, 'anna');
   t.equal(second, first);
   t.equal(workers.connections.length, 1);
 });
@@ -69,7 +79,7 @@ t.test('users, passwords and databases do not share connections', async (t) => {
     ownerOf('anna', 'shop'),
     { login: { user: 'anna', password: 'new', database: null }, digest: 'anna with another password' },
   ];
-  for (const owner of owners) leases.release(await leases.acquire(owner));
+  for (const owner of owners) leases.release(await acquire(leases, owner));
   t.equal(workers.connections.length, owners.length);
   for (const [number, owner] of owners.entries()) {
     await leases.acquire(owner);
@@ -80,7 +90,7 @@ t.test('users, passwords and databases do not share connections', async (t) => {
 
 t.test('the database of the configuration is entered by those who name none', async (t) => {
   const { leases, workers } = openLeases(t, { defaultDatabase: 'shop' });
-  await leases.acquire(ownerOf('anna'));
+  await acquire(leases, 'anna');
   await leases.acquire(ownerOf('anna', 'other'));
   t.strictSame(
     workers.connections.map(({ login }) => login.database),
@@ -90,98 +100,87 @@ t.test('the database of the configuration is entered by those who name none', as
 
 t.test('the connection that was used last is used next', async (t) => {
   const { leases } = openLeases(t, { connectionsMax: 3 });
-  const [a, b] = [await leases.acquire(ownerOf('anna')), await leases.acquire(ownerOf('anna'))];
+  const [a, b] = [await acquire(leases, 'anna'), await acquire(leases, 'anna')];
   leases.release(b);
   leases.release(a);
-  t.equal(await leases.acquire(ownerOf('anna')), a);
+  t.equal(await acquire(leases, 'anna'), a);
 });
 
-t.test('those who wait are served first come, first served', async (t) => {
+t.test('who finds no connection gets none, and is told when there may be one', async (t) => {
   const { leases } = openLeases(t);
-  const held = [await leases.acquire(ownerOf('anna')), await leases.acquire(ownerOf('anna'))];
-  const order: string[] = [];
-  const waiting = ['bert', 'carl', 'dora'].map(async (user) => {
-    const lease = await leases.acquire(ownerOf(user));
-    order.push(user);
-    return lease;
-  });
-  await t.rejects(
-    async () => leases.acquire(ownerOf('emil')),
-    { message: /--connections_max/ },
-    'the queue is bounded',
-  );
-  leases.release(held[0] as Lease);
-  await until(() => order.length === 1);
-  leases.discard(held[1] as Lease);
-  await until(() => order.length === 2);
-  leases.release((await waiting[0]) as Lease);
-  await until(() => order.length === 3);
-  t.strictSame(order, ['bert', 'carl', 'dora']);
+  const frees = countFrees(leases);
+  const [a, b] = [await acquire(leases, 'anna'), await acquire(leases, 'anna')];
+  frees.count = 0;
+  t.equal(leases.acquire(ownerOf('bert')), null);
+  t.equal(leases.acquire(ownerOf('anna')), null);
+  leases.release(a);
+  t.equal(frees.count, 1, 'one was given back');
+  t.equal(leases.acquire(ownerOf('anna')), a, 'it is given out at once, without a new login');
+  t.equal(leases.acquire(ownerOf('anna')), null);
+  leases.discard(b);
+  t.equal(frees.count, 2, 'one was closed');
+  t.not(await acquire(leases, 'bert'), null);
 });
 
-t.test('one who waits is given the connection that comes back, without a new login', async (t) => {
+t.test('connections that are being opened are counted', async (t) => {
   const { leases, workers } = openLeases(t, { connectionsMax: 1 });
-  const held = await leases.acquire(ownerOf('anna'));
-  const waiting = leases.acquire(ownerOf('anna'));
-  leases.release(held);
-  t.equal(await waiting, held);
-  t.equal(workers.connections.length, 1);
-});
-
-t.test('a wait that is too long ends with a refusal, and the place in the queue is free again', async (t) => {
-  const { leases } = openLeases(t, { connectionsMax: 1, connectionWaitMs: 50, connectionQueueMax: 1 });
-  const held = await leases.acquire(ownerOf('anna'));
-  await t.rejects(async () => leases.acquire(ownerOf('anna')), { message: /--connections_max/ });
-  const waiting = leases.acquire(ownerOf('anna'));
-  leases.release(held);
-  t.equal(await waiting, held);
+  workers.refusalFor = () => 'later';
+  const opening = leases.acquire(ownerOf('anna'));
+  t.equal(leases.acquire(ownerOf('bert')), null);
+  (await workers.connection(0)).post({ type: 'opened' });
+  t.type(await opening, Lease);
+  t.equal(leases.acquire(ownerOf('bert')), null);
 });
 
 t.test('the connection that was idle the longest is closed for one of another user', async (t) => {
   const { leases, workers } = openLeases(t);
-  const a = await leases.acquire(ownerOf('anna'));
-  const b = await leases.acquire(ownerOf('bert'));
+  const a = await acquire(leases, 'anna');
+  const b = await acquire(leases, 'bert');
   leases.release(b);
   await delay(5);
   leases.release(a);
-  await leases.acquire(ownerOf('carl'));
+  await acquire(leases, 'carl');
   await workers.connections[1]?.gone();
   t.equal(b.isClosed, true);
   t.equal(a.isClosed, false);
   t.equal(workers.open.length, 2);
 });
 
-t.test('a refused login frees its place for one who waits', async (t) => {
+t.test('a refused login frees its place, and that is told', async (t) => {
   const { leases, workers } = openLeases(t, { connectionsMax: 1 });
   workers.refusalFor = (login) => (login.user === 'mallory' ? 'later' : null);
   const refused = leases.acquire(ownerOf('mallory'));
-  const waiting = leases.acquire(ownerOf('anna'));
-  const connection = await workers.connection(0);
-  connection.refuse(denied);
+  t.equal(leases.acquire(ownerOf('anna')), null);
+  const free = nextFree(leases);
+  (await workers.connection(0)).refuse(denied);
   await t.rejects(async () => refused, { message: denied.failure.message });
-  t.equal((await waiting).isClosed, false);
+  await free;
+  t.equal((await acquire(leases, 'anna')).isClosed, false);
 });
 
-t.test('a lost connection frees its place for one who waits, lent out or idle', async (t) => {
+t.test('a lost connection frees its place, lent out or idle, and that is told', async (t) => {
   const { leases, workers, events } = openLeases(t, { connectionsMax: 1 });
-  await leases.acquire(ownerOf('anna'));
-  const waiting = leases.acquire(ownerOf('bert'));
+  await acquire(leases, 'anna');
+  t.equal(leases.acquire(ownerOf('bert')), null);
+  let free = nextFree(leases);
   workers.connections[0]?.lose('gone while lent');
-  const lease = await waiting;
+  await free;
+  const lease = await acquire(leases, 'bert');
   leases.release(lease);
+  free = nextFree(leases);
   workers.connections[1]?.lose('gone while idle');
-  await until(() => events.length === 2);
+  await free;
   t.strictSame(
     events.map((event) => (event.type === 'connection_lost' ? `${event.user}: ${event.reason}` : event.type)),
     ['anna: gone while lent', 'bert: gone while idle'],
   );
-  const fresh = await leases.acquire(ownerOf('bert'));
+  const fresh = await acquire(leases, 'bert');
   t.not(fresh, lease, 'a lost connection is not given out');
 });
 
 t.test('a thread that dies takes the leases on it and no others', async (t) => {
   const { leases, workers } = openLeases(t);
-  const [a, b] = [await leases.acquire(ownerOf('anna')), await leases.acquire(ownerOf('anna'))];
+  const [a, b] = [await acquire(leases, 'anna'), await acquire(leases, 'anna')];
   const [doomed, other] = [new Recorder(), new Recorder()];
   a.run(request, false, doomed);
   b.run(request, false, other);
@@ -189,24 +188,24 @@ t.test('a thread that dies takes the leases on it and no others', async (t) => {
   await doomed.hears('failed 90006');
   workers.connections[1]?.end(1);
   await other.hears('ended');
-  const replacement = await leases.acquire(ownerOf('anna'));
+  const replacement = await acquire(leases, 'anna');
   t.not(replacement, b);
 });
 
 t.test('a connection that is not used is closed after its idle time', async (t) => {
   const { leases, workers } = openLeases(t, { connectionIdleMs: 200 });
   const released = performance.now();
-  leases.release(await leases.acquire(ownerOf('anna')));
+  leases.release(await acquire(leases, 'anna'));
   await workers.connections[0]?.gone();
   t.ok(performance.now() - released >= 200);
-  t.not((await leases.acquire(ownerOf('anna'))).isClosed, true);
+  t.not((await acquire(leases, 'anna')).isClosed, true);
   t.equal(workers.connections.length, 2);
 });
 
 t.test('a login leaves a connection for use if there is room, and none if there is not', async (t) => {
   const { leases, workers } = openLeases(t, { connectionsMax: 1 });
   await leases.login(ownerOf('anna'));
-  await leases.acquire(ownerOf('anna'));
+  await acquire(leases, 'anna');
   t.equal(workers.connections.length, 1);
   await leases.login(ownerOf('anna'));
   await workers.connections[1]?.gone();
@@ -223,7 +222,7 @@ t.test('a login is right also where the default database cannot be entered', asy
 t.test('a statement that runs is waited for when all is to settle, but not for ever', async (t) => {
   const { leases, workers } = openLeases(t);
   await leases.settled(60_000);
-  const lease = await leases.acquire(ownerOf('anna'));
+  const lease = await acquire(leases, 'anna');
   lease.run(request, true, new Recorder());
   const began = performance.now();
   await leases.settled(50);
@@ -233,14 +232,12 @@ t.test('a statement that runs is waited for when all is to settle, but not for e
   await settled;
 });
 
-t.test('closing refuses those who wait and closes every connection', async (t) => {
+t.test('closing closes every connection, lent out or idle', async (t) => {
   const { leases, workers } = openLeases(t);
-  await leases.acquire(ownerOf('anna'));
-  leases.release(await leases.acquire(ownerOf('anna')));
-  await leases.acquire(ownerOf('bert'));
-  const waiting = leases.acquire(ownerOf('carl'));
+  const idle = await acquire(leases, 'anna');
+  await acquire(leases, 'bert');
+  leases.release(idle);
   leases.close();
-  await t.rejects(async () => waiting, { message: /stopping/ });
   for (const connection of workers.connections) await connection.gone();
   t.equal(workers.open.length, 0);
 });

@@ -140,15 +140,17 @@ t.test('the clock of a kept session runs only while nothing runs', async (t) => 
 t.test('a lost connection ends the session, fails what runs and what waits, each with 90006', async (t) => {
   const { session, connection, ends, lease } = await openSession(t, 60_000);
   const [running, waiting, cancelled] = [new Recorder(), new Recorder(), new Recorder()];
-  session.run(request, running);
+  session.run({ ...request, sql: 'DELETE FROM t' }, running);
   session.run(request, waiting);
   session.run(request, cancelled).cancel();
   const lost = once(lease, 'lost');
   connection.lose('the server went away');
   await lost;
   t.strictSame(running.told, ['started', 'failed 90006']);
+  t.match(running.failure, { outcome: 'unknown', retryable: false });
   t.match(running.failure?.message, /whether the statement took effect is unknown/);
   t.strictSame(waiting.told, ['failed 90006']);
+  t.match(waiting.failure, { outcome: 'not_started', retryable: false });
   t.match(waiting.failure?.message, /before the statement was sent/);
   t.strictSame(cancelled.told, []);
   t.strictSame(ends, [{ reuse: false, reason: 'the server went away' }]);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Leases } from '#src/session/leases.js';
+import type { Session } from '#src/session/session.js';
 import { Sessions, type SessionsOptions } from '#src/session/sessions.js';
 import { FakeWorkers, Recorder, request } from './fake-workers.ts';
 
@@ -18,15 +19,13 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
     {
       defaultDatabase: null,
       connectionsMax: 10,
-      connectionQueueMax: 10,
-      connectionWaitMs: 10_000,
       connectionIdleMs: 60_000,
     },
     workers.pool,
     () => {},
   );
   const sessions = new Sessions(
-    { sessionsMax: 2, sessionIdleMsMax: 60_000, sessionQueueMax: 8, ...options },
+    { sessionsMax: 2, sessionsPerUserMax: 2, sessionIdleMsMax: 60_000, sessionQueueMax: 8, ...options },
     leases,
     (event) => events.push(event),
   );
@@ -38,11 +37,18 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
   return { sessions, workers, events };
 }
 
+/** A session, for which there must be a connection. */
+async function open(sessions: Sessions, ...how: Parameters<Sessions['open']>): Promise<Session> {
+  const session = await sessions.open(...how);
+  if (session === null) throw new Error('all connections are in use');
+  return session;
+}
+
 const anna = { user: 'anna', password: '', digest: 'anna' };
 
 t.test('a kept session is found by its id, by its user alone', async (t) => {
   const { sessions } = openSessions(t);
-  const session = await sessions.open(anna, null, 1_000);
+  const session = await open(sessions, anna, null, 1_000);
   t.equal(sessions.find(session.id, 'anna'), session);
   t.equal(sessions.find(session.id, 'bert'), undefined);
   t.equal(sessions.find('nonsense', 'anna'), undefined);
@@ -51,13 +57,13 @@ t.test('a kept session is found by its id, by its user alone', async (t) => {
 
 t.test('a one-off session is not found, and its connection serves the next one', async (t) => {
   const { sessions, workers } = openSessions(t);
-  const session = await sessions.open(anna, null, 0);
+  const session = await open(sessions, anna, null, 0);
   t.equal(sessions.find(session.id, 'anna'), undefined);
   session.run(request, new Recorder());
   const idle = once(session.lease, 'idle');
   workers.connections[0]?.endAndIdle(1);
   await idle;
-  const next = await sessions.open(anna, null, 0);
+  const next = await open(sessions, anna, null, 0);
   t.equal(next.lease, session.lease);
   t.not(next.id, session.id);
   t.equal(workers.connections.length, 1);
@@ -65,7 +71,7 @@ t.test('a one-off session is not found, and its connection serves the next one',
 
 t.test('the connection of a kept session is closed with it', async (t) => {
   const { sessions, workers, events } = openSessions(t);
-  const session = await sessions.open(anna, 'shop', 1_000);
+  const session = await open(sessions, anna, 'shop', 1_000);
   t.equal(workers.connections[0]?.login.database, 'shop');
   session.end('enough');
   await workers.connections[0]?.gone();
@@ -79,26 +85,26 @@ t.test('the connection of a kept session is closed with it', async (t) => {
 t.test('there are no more kept sessions than allowed, those being opened counted', async (t) => {
   const { sessions, workers } = openSessions(t);
   const opening = [sessions.open(anna, null, 1_000), sessions.open(anna, null, 1_000)];
-  await t.rejects(async () => sessions.open(anna, null, 1_000), { message: /--sessions_max/ });
-  await t.resolves(async () => sessions.open(anna, null, 0), 'a one-off session does not count');
+  await t.rejects(async () => open(sessions, anna, null, 1_000), { message: /--sessions_max/ });
+  await t.resolves(async () => open(sessions, anna, null, 0), 'a one-off session does not count');
   const [first] = await Promise.all(opening);
-  await t.rejects(async () => sessions.open(anna, null, 1_000), { message: /--sessions_max/ });
+  await t.rejects(async () => open(sessions, anna, null, 1_000), { message: /--sessions_max/ });
   first?.end('enough');
-  await t.resolves(async () => sessions.open(anna, null, 1_000));
+  await t.resolves(async () => open(sessions, anna, null, 1_000));
   workers.refusalFor = () => ({ kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'no' } });
 });
 
 t.test('a session that could not be opened leaves its place', async (t) => {
   const { sessions, workers } = openSessions(t, { sessionsMax: 1 });
   workers.refusalFor = () => ({ kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'no' } });
-  await t.rejects(async () => sessions.open(anna, null, 1_000), { message: 'no' });
+  await t.rejects(async () => open(sessions, anna, null, 1_000), { message: 'no' });
   workers.refusalFor = () => null;
-  await t.resolves(async () => sessions.open(anna, null, 1_000));
+  await t.resolves(async () => open(sessions, anna, null, 1_000));
 });
 
 t.test('a lost connection makes the session unknown', async (t) => {
   const { sessions, workers } = openSessions(t);
-  const session = await sessions.open(anna, null, 1_000);
+  const session = await open(sessions, anna, null, 1_000);
   const lost = once(session.lease, 'lost');
   workers.connections[0]?.lose('killed');
   await lost;
@@ -107,7 +113,7 @@ t.test('a lost connection makes the session unknown', async (t) => {
 
 t.test('the idle time that a client asks for is bounded', async (t) => {
   const { sessions, workers, events } = openSessions(t, { sessionIdleMsMax: 50 });
-  const session = await sessions.open(anna, null, 1_000_000);
+  const session = await open(sessions, anna, null, 1_000_000);
   session.run(request, new Recorder());
   workers.connections[0]?.endAndIdle(1);
   await workers.connections[0]?.gone();

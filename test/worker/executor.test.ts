@@ -6,7 +6,16 @@ import { MessageChannel } from 'node:worker_threads';
 import { constants, crc32, inflateRawSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { type Channel, Link } from '#src/wire/link.js';
-import type { DatabaseAddress, FromWorker, Login, StatementEnd, ToWorker, WorkerLimits } from '#src/wire/messages.js';
+import type {
+  DatabaseAddress,
+  FromWorker,
+  Login,
+  SpillLimits,
+  StatementEnd,
+  ToWorker,
+  WorkerLimits,
+} from '#src/wire/messages.js';
+import { SpillUsage } from '#src/wire/spill-usage.js';
 import type { Batch, Column } from '#src/wire/statement.js';
 import { Connection } from '#src/worker/connection.js';
 import type { Control } from '#src/worker/control.js';
@@ -122,7 +131,11 @@ for (const server of await sharedServers()) {
         told.columns?.map(({ name }) => name),
         ['a', 'b'],
       );
-      t.strictSame(told.end, { ok: true, outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 } });
+      t.strictSame(told.end, {
+        ok: true,
+        outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 },
+        rowsToCome: 0,
+      });
       t.strictSame((await peer.run('DO 1')).order, ['end+idle']);
       t.strictSame((await peer.run('SELECT nothing')).order, ['end+idle']);
       t.equal(peer.messages.length, before + 3, 'it is not said twice');
@@ -712,7 +725,8 @@ for (const server of await sharedServers()) {
       const { port1, port2 } = new MessageChannel();
       const link = new Link<ToWorker, FromWorker>(port1);
       const { address, limits } = task(server, null);
-      const served = serve({ port: port2, address, limits });
+      const spillUsage = SpillUsage.forThreads(1, 0).shared;
+      const served = serve({ port: port2, address, limits, thread: 0, spillUsage });
       const peers = [0, 1].map(() => {
         const peer = new Peer(link.open());
         peer.post({ type: 'open', login: { user: 'root', password: '', database: null } });
@@ -744,22 +758,26 @@ for (const server of await sharedServers()) {
 
 const processCount = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST';
 
+/** Rows wait for their reader in the database, however long that takes. */
+const noSpill: SpillLimits = { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 };
+
 function task(server: DatabaseServer, database: string | null, limits: Partial<WorkerLimits> = {}) {
   const login: Login = { user: 'root', password: '', database };
   return {
     address: { socketPath: server.socketPath } as DatabaseAddress,
     login,
-    limits: { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, ...limits },
+    limits: { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, spill: noSpill, ...limits },
   };
 }
 
 /** An executor in this thread, which opens its connection, and what it tells. */
 function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof task>): Peer {
+  const spillUsage = SpillUsage.forThreads(1, limits.spill.totalBytesMax);
   const { port1, port2 } = new MessageChannel();
   const link = new Link<ToWorker, FromWorker>(port1);
   const controls = new Map<string, Control>();
   new Link<FromWorker, ToWorker>(port2, (channel) => {
-    void new Executor(channel, login, { address, limits }, controls).open();
+    void new Executor(channel, login, { address, limits }, { controls, spillUsage }).open();
   });
   t.teardown(async () => {
     const closed = once(port2, 'close');

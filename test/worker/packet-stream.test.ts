@@ -3,6 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import type { FromWorker, StatementEnd } from '#src/wire/messages.js';
+import { SpillUsage } from '#src/wire/spill-usage.js';
 import { type Batch, rowEndsOffset } from '#src/wire/statement.js';
 import { type Answer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
@@ -103,6 +104,8 @@ class ByExecution extends Reading {
       { ...statement, creditBytes, creditRows },
       {
         rowBytesMax,
+        spill: { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 },
+        spillUsage: SpillUsage.forThreads(1, 0),
         post: (news, transfer) => this.#receive(structuredClone(news, { transfer: transfer ? [transfer] : [] })),
         toldAs: () => ({ number: 0 }),
         pause: () => {
@@ -118,6 +121,7 @@ class ByExecution extends Reading {
           this.execution.abandon();
         },
         ended: () => this.execution.tellEnd(true),
+        delivered: () => {},
       },
     );
     this.await(this.execution);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { InvalidRequestError, parseQueryRequest } from '#src/protocol/v1/request.js';
 
-const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000 };
+const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000, statementTimeoutSecs: 3_600 };
 
 const pagination = { waitSecs: 1, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 };
 
@@ -24,6 +24,7 @@ t.test('a request with only sql gets the defaults', async (t) => {
     sql: 'SELECT 1',
     session: { type: 'new', database: null, maxIdleSecs: 0 },
     pagination,
+    timeoutSecs: null,
   });
 });
 

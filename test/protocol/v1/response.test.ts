@@ -3,6 +3,7 @@ import { type BodyParts, pageBody, statsBody } from '#src/protocol/v1/response.j
 import type { Page } from '#src/query/pages.js';
 import { noRows } from '#src/query/ring.js';
 import { running } from '#src/query/state.js';
+import { failureOf } from '#src/wire/failures.js';
 import type { Column, ColumnType } from '#src/wire/statement.js';
 
 const identity = { id: 'abc', sessionId: 'def', owner: 'ann' };
@@ -11,6 +12,8 @@ const stats = {
   scan: { rows: 9, bytes: 8 },
   write: { rows: 7, bytes: 0 },
   result: { rows: 5, bytes: 4 },
+  spill: { rows: 3, bytes: 2 },
+  queue: null,
 };
 const column: Column = { name: 'n', type: { name: 'Int64' }, nullable: true };
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
@@ -20,7 +23,8 @@ const statsText =
   '"stats":{"running_time_ms":12.5,' +
   '"scan_progress":{"rows":9,"bytes":8,"read_rows":9,"read_bytes":8},' +
   '"write_progress":{"rows":7,"bytes":0,"read_rows":7,"read_bytes":0},' +
-  '"result_progress":{"rows":5,"bytes":4,"read_rows":5,"read_bytes":4}}';
+  '"result_progress":{"rows":5,"bytes":4,"read_rows":5,"read_bytes":4},' +
+  '"spill_progress":{"rows":3,"bytes":2,"read_rows":3,"read_bytes":2},"queue":null}';
 const urisText = '"stats_uri":"/v1/query/abc","final_uri":"/v1/query/abc/kill?delete=true"';
 const members = [
   'id',
@@ -76,11 +80,12 @@ t.test('the last response to a query that succeeded, to the letter', async (t) =
 });
 
 t.test('the response to a query that failed, to the letter', async (t) => {
-  const failure = { code: 1064, sqlstate: '42000', message: 'near "x"\nat line 1' };
+  const cause = { code: 1064, sqlstate: '42000', message: 'near "x"\nat line 1' };
+  const failure = failureOf(cause, 'not_started');
   t.equal(
     textOf(pageBody(identity, { ...page, columns: [], next: null, state: { name: 'Failed', failure } })),
     '{"id":"abc","session_id":"def","state":"Failed","error":{"stats":1064,"code":1064,"sqlstate":"42000",' +
-      '"message":"near \\"x\\"\\nat line 1","backtrace":""},"schema":{"fields":[],"metadata":{}},' +
+      '"message":"near \\"x\\"\\nat line 1","outcome":"not_started","retryable":false,"backtrace":""},"schema":{"fields":[],"metadata":{}},' +
       `"data":[],${statsText},"affected_rows":0,"last_insert_id":null,"warnings":0,${urisText},"next_uri":null}`,
   );
 });
@@ -92,7 +97,7 @@ t.test('the answer to stats_uri is the same without rows, and names the page to 
 });
 
 t.test('all members are always there, in their order', async (t) => {
-  const failure = { code: 1, sqlstate: 'HY000', message: '' };
+  const failure = failureOf({ code: 1, sqlstate: 'HY000', message: '' }, 'unknown');
   for (const state of [
     running,
     { name: 'Succeeded', outcome } as const,
