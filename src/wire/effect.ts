@@ -1,9 +1,10 @@
 /**
  * What a statement may do to the data, as far as its first word tells: `read`: nothing; `whole`: all or nothing, since the
- * database takes a single statement back that fails; `parts`: what it has done before it failed may stay. A SELECT that
- * calls a stored function is taken for a read, though the function may write.
+ * database takes a single statement back that fails; `parts`: what it has done before it failed may stay; `block`: the same,
+ * and it may run statements that are yet to be parsed. A SELECT that calls a stored function is taken for a read, though the
+ * function may write.
  */
-export type Effect = 'read' | 'whole' | 'parts';
+export type Effect = 'read' | 'whole' | 'parts' | 'block';
 
 /** Blanks, comments and opening parentheses before the first word. An executable comment is no comment. */
 const beforeFirstWord =
@@ -17,6 +18,8 @@ const wholes = new Set(
   ),
 );
 
+const blocks = new Set(['call', 'execute', 'if', 'case', 'loop', 'repeat', 'while', 'for']);
+
 export function effectOf(sql: string): Effect {
   const from = beforeFirstWord.exec(sql)?.[0].length ?? 0;
   const word = /^[a-z]+/i.exec(sql.slice(from, from + 16))?.[0].toLowerCase() ?? '';
@@ -24,9 +27,10 @@ export function effectOf(sql: string): Effect {
   if (word === 'with') return /\b(?:update|delete|insert|replace)\b/i.test(sql) ? 'whole' : 'read';
   if (word === 'select') return /\binto\b/i.test(sql) ? 'whole' : 'read';
   // MariaDB: BEGIN NOT ATOMIC is a block of statements.
-  if (word === 'begin' && /^begin\s+not\b/i.test(sql.slice(from))) return 'parts';
+  if (word === 'begin' && /^begin\s+not\b/i.test(sql.slice(from))) return 'block';
   // MariaDB: SET STATEMENT … FOR is whatever comes behind it.
-  if (word === 'set' && /^set\s+statement\b/i.test(sql.slice(from))) return 'parts';
+  if (word === 'set' && /^set\s+statement\b/i.test(sql.slice(from))) return 'block';
   if (reads.has(word)) return 'read';
+  if (blocks.has(word)) return 'block';
   return wholes.has(word) ? 'whole' : 'parts';
 }

@@ -50,7 +50,7 @@ export function undelivered(cause: Cause, sql: string): Failure {
 
 /** What the database has left of a statement that it says has failed. */
 export function outcomeOfError(effect: Effect): FailureOutcome {
-  return effect === 'parts' ? 'unknown' : 'rolled_back';
+  return effect === 'read' || effect === 'whole' ? 'rolled_back' : 'unknown';
 }
 
 /** The causes that are Sluice's own; the numbers are part of the protocol (decisions, "Our error codes"). */

@@ -86,7 +86,7 @@ export function statementFailure(error: DriverError, sql: string, isAlone: boole
   if (localInfileDenied.has(error.errno)) return failureOf(causes.localInfile(), 'not_started');
   const cause = serverCause(error.errno, error);
   const effect = effectOf(sql);
-  if (effect !== 'parts' && notStarted.has(error.errno)) return failureOf(cause, 'not_started');
+  if (effect !== 'block' && notStarted.has(error.errno)) return failureOf(cause, 'not_started');
   const isPassing = isAlone && passing.has(error.errno);
   return failureOf(isPassing ? { ...cause, isPassing } : cause, outcomeOfError(effect));
 }

@@ -70,6 +70,8 @@ export interface QueryError {
   readonly code: number;
   readonly sqlstate: string;
   readonly message: string;
+  readonly outcome: 'not_started' | 'rolled_back' | 'committed' | 'unknown';
+  readonly retryable: boolean;
   readonly backtrace: string;
 }
 

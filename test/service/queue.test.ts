@@ -1,0 +1,242 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+/*
+ * Statements that find no connection, or no memory, wait for their turn: in order of arrival for one user, and users in turn.
+ * Meanwhile they are Running, and tell their place.
+ */
+
+t.setTimeout(120_000);
+
+const noWait = { pagination: { wait_time_secs: 0 } };
+const longWait = { pagination: { wait_time_secs: 20 } };
+const MIB = 1024 * 1024;
+
+/** More than any buffer here holds, and hard to compress. */
+const manyRows =
+  'SELECT SHA2(a.ORDINAL_POSITION, 512), RAND() FROM information_schema.COLUMNS a, information_schema.COLUMNS b';
+
+const [server] = await sharedServers();
+if (server === undefined) throw new Error('there is no server');
+
+t.test('statements wait for a connection, users in turn', async (t) => {
+  const { sluice, users } = await prepare(t, server, 3, ['--connections_max', '2', '--queue_wait_secs', '60']);
+  const [a = '', b = '', c = ''] = users;
+  const holders = await Promise.all([0, 1].map(() => start(sluice, a, 'SELECT SLEEP(600)')));
+  const waiting: QueryResponse[] = [];
+  // That of b comes when three of a wait, and that of c last; each runs for long enough to be seen.
+  for (const user of [a, a, a, b, b, c]) waiting.push(await start(sluice, user, 'SELECT SLEEP(0.3), 1'));
+  t.strictSame(
+    waiting.map(({ state }) => state),
+    Array(6).fill('Running'),
+  );
+  const owners = [a, a, a, b, b, c];
+  const places = async (): Promise<unknown[]> =>
+    Promise.all(
+      waiting.map(async ({ stats_uri }, index) => (await ask(sluice, owners[index], stats_uri)).stats['queue']),
+    );
+  t.strictSame(await places(), [1, 4, 6, 2, 5, 3], 'each tells its place');
+  const polled = ask(sluice, c, waiting[5]?.next_uri ?? '');
+
+  const ended: number[] = [];
+  await finish(sluice, a, holders[0]);
+  await Promise.all(
+    waiting.map(async ({ next_uri }, index) => {
+      let last = await ask(sluice, owners[index], next_uri ?? '');
+      while (last.state === 'Running') last = await ask(sluice, owners[index], last.next_uri ?? '');
+      t.equal(last.state, 'Succeeded');
+      t.equal(last.stats['queue'], null);
+      ended.push(index);
+    }),
+  );
+  t.strictSame(ended, [0, 3, 5, 1, 4, 2], 'they ran in the order of their places');
+  t.match(await polled, { error: null }, 'a poll of one that waits is a long poll as any other');
+  await finish(sluice, a, holders[1]);
+});
+
+t.test('a statement that waits can be cancelled, and is not run', async (t) => {
+  const { sluice, users, sql } = await prepare(t, server, 1, ['--connections_max', '1', '--queue_wait_secs', '60']);
+  const [user = ''] = users;
+  const holder = await start(sluice, user, 'SELECT SLEEP(600)');
+  const first = await start(sluice, user, 'INSERT INTO t VALUES (1)');
+  const second = await start(sluice, user, 'INSERT INTO t VALUES (2)');
+  t.equal((await get(sluice.url, `${first.stats_uri}/kill`, { user })).status, 200);
+  t.match(await ask(sluice, user, first.stats_uri), {
+    state: 'Failed',
+    error: { code: 90002, outcome: 'not_started', retryable: true },
+  });
+  t.equal((await ask(sluice, user, second.stats_uri)).stats['queue'], 1, 'the next one moves up');
+  await finish(sluice, user, holder);
+  let last = await ask(sluice, user, second.next_uri ?? '');
+  while (last.state === 'Running') last = await ask(sluice, user, last.next_uri ?? '');
+  t.equal(await sql('SELECT GROUP_CONCAT(i) FROM t'), '2');
+});
+
+t.test('a queue has an end, and a wait has', async (t) => {
+  const options = ['--connections_max', '1', '--queue_max', '2', '--queue_wait_secs', '2'];
+  const { sluice, users } = await prepare(t, server, 2, options);
+  const [a = '', b = ''] = users;
+  const holder = await start(sluice, a, 'SELECT SLEEP(600)');
+  const waiting = await Promise.all([start(sluice, a, 'SELECT 1'), start(sluice, b, 'SELECT 1')]);
+  const refused = await post(sluice.url, { sql: 'SELECT 1' }, { user: b });
+  t.equal(refused.status, 503);
+  t.match(refused.text, /--queue_max/);
+  t.match(refused.headers, { 'retry-after': /\d/ });
+  await delay(2_300);
+  for (const [index, user] of [a, b].entries()) {
+    const last = await ask(sluice, user, waiting[index]?.stats_uri ?? '');
+    t.match(last, { state: 'Failed', error: { code: 1040, outcome: 'not_started', retryable: true } });
+  }
+  await finish(sluice, a, holder);
+  t.same((await query(sluice.url, 'SELECT 3', { user: a })).rows, [[3]]);
+});
+
+t.test('the statements of a session do not wait for other people’s connections', async (t) => {
+  const { sluice, users } = await prepare(t, server, 2, ['--connections_max', '2']);
+  const [a = '', b = ''] = users;
+  const opened = await query(sluice.url, 'SET @x = 7', { user: a, body: { session: { max_idle_time: 60 } } });
+  const holder = await start(sluice, b, 'SELECT SLEEP(600)');
+  const waiting = await start(sluice, b, 'SELECT 1');
+  t.equal(waiting.stats['queue'], 1);
+  const { rows } = await query(sluice.url, 'SELECT @x', { user: a, body: { session: { id: opened.last.session_id } } });
+  t.same(rows, [[7]]);
+  await finish(sluice, b, holder);
+});
+
+t.test('a session that is opened by a statement that waits is the one that was told', async (t) => {
+  const { sluice, users } = await prepare(t, server, 1, ['--connections_max', '1']);
+  const [user = ''] = users;
+  const holder = await start(sluice, user, 'SELECT SLEEP(600)');
+  const body = { sql: 'SET @x = 8', session: { max_idle_time: 60 } };
+  const first = (await post(sluice.url, { ...body, ...noWait }, { user })).json;
+  t.equal(first.stats['queue'], 1);
+  await finish(sluice, user, holder);
+  let last = first;
+  while (last.state === 'Running') last = await ask(sluice, user, last.next_uri ?? '');
+  t.match(last, { state: 'Succeeded', session_id: first.session_id });
+  const { rows } = await query(sluice.url, 'SELECT @x', { user, body: { session: { id: first.session_id } } });
+  t.same(rows, [[8]]);
+});
+
+t.test('statements wait for memory, and get it as it is given back', async (t) => {
+  const options = ['--buffer_bytes_max', `${MIB}`, '--spill_bytes_max', '0'];
+  const { sluice, users } = await prepare(t, server, 1, options);
+  const [user = ''] = users;
+  // Nobody reads these, so that each keeps what it has.
+  const unread: QueryResponse[] = [];
+  let next = await start(sluice, user, manyRows);
+  while (next.stats['queue'] === null && unread.length < 8) {
+    unread.push(next);
+    await delay(100);
+    next = await start(sluice, user, manyRows);
+  }
+  t.ok(unread.length >= 2 && unread.length <= 4, `${unread.length} have begun, of a quarter of the memory each`);
+  t.equal(next.stats['queue'], 1);
+  const small = post(sluice.url, { sql: 'SELECT 1', ...longWait }, { user });
+  for (const one of unread) await finish(sluice, user, one);
+  t.same((await small).json.data, [[1]]);
+  t.equal((await ask(sluice, user, next.stats_uri)).stats['queue'], null);
+  await finish(sluice, user, next);
+});
+
+t.test('many readers of large results stay within the memory of all together, and all get their rows', async (t) => {
+  const options = [
+    '--buffer_bytes_max',
+    `${16 * MIB}`,
+    '--query_buffer_bytes_max',
+    `${8 * MIB}`,
+    '--spill_bytes_max',
+    '0',
+  ];
+  const { sluice, users } = await prepare(t, server, 1, options);
+  const [user = ''] = users;
+  await query(sluice.url, 'SELECT 1', { user });
+  const before = sluice.memoryBytes();
+  const sql = `${manyRows} LIMIT 100000`;
+  const results = await Promise.all(
+    Array.from({ length: 24 }, () =>
+      query(sluice.url, sql, { user, headers: { 'accept-encoding': 'identity' }, body: longWait }),
+    ),
+  );
+  for (const { rows, last } of results) {
+    t.equal(rows.length, 100_000);
+    t.equal(last.state, 'Succeeded');
+  }
+  const grown = (sluice.peakMemoryBytes() - before) / MIB;
+  t.comment(`at most ${Math.round(grown)} MiB more, of 24 results of 14 MB`);
+  // Answers on their way to their clients, the garbage of two threads, and what the heap keeps come to that.
+  t.ok(grown < 200, `${Math.round(grown)} MiB`);
+});
+
+t.test('a user keeps so many sessions, and others keep theirs', async (t) => {
+  const { sluice, users } = await prepare(t, server, 2, ['--sessions_per_user_max', '2']);
+  const [a = '', b = ''] = users;
+  const kept = { session: { max_idle_time: 1 } };
+  for (let count = 0; count < 2; count++) await query(sluice.url, 'SELECT 1', { user: a, body: kept });
+  const refused = await post(sluice.url, { sql: 'SELECT 1', ...kept }, { user: a });
+  t.equal(refused.status, 429);
+  t.match(refused.text, /--sessions_per_user_max/);
+  t.same((await query(sluice.url, 'SELECT 2', { user: a })).rows, [[2]], 'a statement by itself needs none');
+  t.same((await query(sluice.url, 'SELECT 3', { user: b, body: kept })).rows, [[3]]);
+  await delay(1_500);
+  t.same(
+    (await query(sluice.url, 'SELECT 4', { user: a, body: kept })).rows,
+    [[4]],
+    'those that have ended count no more',
+  );
+});
+
+t.test('a statement may have a time limit of its own, up to the server’s', async (t) => {
+  const { sluice, users, sql } = await prepare(t, server, 1, ['--statement_timeout_secs', '3']);
+  const [user = ''] = users;
+  const began = performance.now();
+  const { last } = await query(sluice.url, 'SELECT SLEEP(600)', { user, body: { timeout_secs: 1, ...longWait } });
+  t.match(last, { state: 'Failed', error: { code: 90005, message: /1 s \(its timeout_secs\)/, retryable: false } });
+  t.ok(performance.now() - began < 2_500);
+  await delay(500);
+  t.equal(await sql("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(600)'"), '0');
+  const other = await query(sluice.url, 'SELECT SLEEP(600)', { user, body: longWait });
+  t.match(other.last.error, { code: 90005, message: /3 s \(--statement_timeout_secs\)/ });
+  const refused = await post(sluice.url, { sql: 'SELECT 1', timeout_secs: 4 }, { user });
+  t.equal(refused.status, 400);
+  t.match(refused.text, /"timeout_secs" is 4; it must be from 1 to 3/);
+
+  const unlimited = await prepare(t, server, 1, ['--statement_timeout_secs', '0']);
+  const [own = ''] = unlimited.users;
+  t.same((await query(unlimited.sluice.url, 'SELECT SLEEP(1.2)', { user: own })).rows, [[0]]);
+  const asked = await query(unlimited.sluice.url, 'SELECT SLEEP(9)', { user: own, body: { timeout_secs: 1 } });
+  t.equal(asked.last.error?.code, 90005);
+});
+
+async function prepare(t: Test, database: DatabaseServer, userCount: number, args: readonly string[]) {
+  const name = `queue_${randomBytes(4).toString('hex')}`;
+  const users = Array.from({ length: userCount }, (_, index) => `${name}_${index}`);
+  await database.sql(`CREATE DATABASE ${name}; CREATE TABLE ${name}.t (i INT)`);
+  for (const user of users) await database.sql(`CREATE USER ${user}@'%'; GRANT ALL ON ${name}.* TO ${user}@'%'`);
+  const sluice = await startSluice([
+    ...['--mysql_url', `${database.url}${name}`, '--worker_threads', '2', '--drain_secs', '0'],
+    ...args,
+  ]);
+  t.teardown(async () => {
+    await sluice.stop();
+    for (const user of users) await database.sql(`DROP USER ${user}@'%'`);
+    await database.sql(`DROP DATABASE ${name}`);
+  });
+  return { sluice, users, sql: (text: string) => database.sql(text, { database: name }) };
+}
+
+async function start(sluice: SluiceProcess, user: string, sql: string): Promise<QueryResponse> {
+  const { json } = await post(sluice.url, { sql, ...noWait }, { user, headers: { 'accept-encoding': 'identity' } });
+  return json;
+}
+
+async function ask(sluice: SluiceProcess, user: string | undefined, uri: string): Promise<QueryResponse> {
+  return (await get(sluice.url, uri, { user: user ?? '' })).json;
+}
+
+async function finish(sluice: SluiceProcess, user: string, one: QueryResponse | undefined): Promise<void> {
+  await get(sluice.url, one?.final_uri ?? '', { user });
+}
