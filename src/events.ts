@@ -13,6 +13,8 @@ export type ServiceEvent =
       readonly runningMs: number;
       readonly rows: number;
       readonly bytes: number;
+      /** What of the bytes went by disk. */
+      readonly spilledBytes: number;
     }
   | { readonly type: 'query_removed'; readonly query: string; readonly user: string; readonly reason: string }
   | { readonly type: 'session_opened'; readonly session: string; readonly user: string }

@@ -6,6 +6,7 @@ import type { Observe } from './events.ts';
 import { Handlers } from './http/handlers.ts';
 import { HttpServer } from './http/server.ts';
 import { Statements } from './http/statements.ts';
+import { Metrics, observeWith } from './metrics.ts';
 import { Buffers } from './query/buffers.ts';
 import { Queries } from './query/queries.ts';
 import { Queue } from './query/queue.ts';
@@ -120,7 +121,9 @@ interface Parts {
   readonly server: HttpServer;
 }
 
-function build(config: Config, observe: Observe, database: DatabaseConfig, embedded: EmbeddedDatabase | null): Parts {
+function build(config: Config, log: Observe, database: DatabaseConfig, embedded: EmbeddedDatabase | null): Parts {
+  const metrics = new Metrics();
+  const observe = observeWith(log, metrics.observe);
   const spillUsage = SpillUsage.forThreads(config.worker_threads, config.spill_total_bytes_max);
   const workers = new WorkerPool(
     {
@@ -201,7 +204,17 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
     statements: new Statements(sessions, buffers, queue, config.queue_wait_secs),
     queries,
     buffers,
+    metrics,
     whyNotReady: () => readiness.whyNot(),
+  });
+  metrics.watch({
+    queries: () => queries.size,
+    waitingStatements: () => queue.size,
+    sessions: () => sessions.size,
+    connections: () => leases.size,
+    heldBytes: () => buffers.heldBytes,
+    reservedBytes: () => buffers.reservedBytes,
+    spilledBytes: () => spillUsage.bytes,
   });
   const server = new HttpServer(
     {

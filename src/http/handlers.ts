@@ -26,6 +26,12 @@ export interface HandlerLimits {
   readonly statementTimeoutSecs: number;
 }
 
+/** Counts and levels, in the text format of Prometheus. */
+export interface MetricsText {
+  readonly contentType: string;
+  text(): Promise<string>;
+}
+
 export interface HandlerParts {
   readonly limits: HandlerLimits;
   readonly anonymous: Credentials | null;
@@ -33,6 +39,7 @@ export interface HandlerParts {
   readonly statements: Statements;
   readonly queries: Queries;
   readonly buffers: Buffers;
+  readonly metrics: MetricsText;
   /** Resolves to null when the service can take statements, else to the reason why not. */
   readonly whyNotReady: () => Promise<string | null>;
 }
@@ -67,6 +74,8 @@ export class Handlers {
         return replyText(response, 200, 'ok');
       case 'ready':
         return this.#ready(response);
+      case 'metrics':
+        return this.#metrics(response);
     }
   }
 
@@ -125,6 +134,11 @@ export class Handlers {
     const reason = this.#draining ? 'the server is stopping' : await this.#parts.whyNotReady();
     if (reason !== null) throw httpErrors.unavailable(reason);
     replyText(response, 200, 'ready');
+  }
+
+  async #metrics(response: ServerResponse): Promise<void> {
+    const { metrics } = this.#parts;
+    replyText(response, 200, await metrics.text(), { 'Content-Type': metrics.contentType });
   }
 
   async #answerPage(

@@ -5,7 +5,8 @@ export type Route =
   | { readonly name: 'page'; readonly id: string; readonly page: number }
   | { readonly name: 'kill'; readonly id: string; readonly isFinal: boolean }
   | { readonly name: 'health' }
-  | { readonly name: 'ready' };
+  | { readonly name: 'ready' }
+  | { readonly name: 'metrics' };
 
 export type Match =
   | { readonly type: 'route'; readonly route: Route }
@@ -21,6 +22,7 @@ const methods: Readonly<Record<Route['name'], readonly string[]>> = {
   kill: ['GET', 'POST'],
   health: ['GET', 'HEAD'],
   ready: ['GET', 'HEAD'],
+  metrics: ['GET', 'HEAD'],
 };
 
 const notFound: Match = { type: 'not found' };
@@ -54,8 +56,7 @@ function withoutAuthority(target: string): string {
 
 function find(segments: readonly string[], search: string): Route | Match | null {
   const [first, second, id, verb, number] = segments;
-  if (segments.length === 1 && first === 'health') return { name: 'health' };
-  if (segments.length === 1 && first === 'ready') return { name: 'ready' };
+  if (segments.length === 1 && (first === 'health' || first === 'ready' || first === 'metrics')) return { name: first };
   if (first !== 'v1' || second !== 'query') return null;
   if (id === undefined) return { name: 'query' };
   if (verb === undefined) return { name: 'stats', id };

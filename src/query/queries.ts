@@ -203,6 +203,7 @@ export class Queries {
       runningMs: stats.runningMs,
       rows: stats.result.rows,
       bytes: stats.result.bytes,
+      spilledBytes: stats.spill.bytes,
     });
   }
 }

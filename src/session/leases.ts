@@ -52,7 +52,7 @@ export class Leases {
       this.#lend(kept, owner);
       return kept;
     }
-    if (this.#count() >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
+    if (this.size >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
     return this.#openToLend(owner);
   }
 
@@ -86,7 +86,7 @@ export class Leases {
       if (error instanceof RefusedError && error.refusal.kind === 'database') return;
       throw error;
     }
-    if (this.#count() < this.#options.connectionsMax) this.#keep(lease, owner);
+    if (this.size < this.#options.connectionsMax) this.#keep(lease, owner);
     else lease.close();
   }
 
@@ -197,7 +197,8 @@ export class Leases {
     }
   }
 
-  #count(): number {
+  /** Connections, be they used, idle or on their way. */
+  get size(): number {
     let idle = 0;
     for (const leases of this.#idle.values()) idle += leases.length;
     return this.#opening + this.#lent.size + idle;

@@ -91,6 +91,11 @@ export class Sessions {
     return new Session(options, lease, this.#onEnd);
   }
 
+  /** Those kept, and those that are being opened to be kept. */
+  get size(): number {
+    return this.#count;
+  }
+
   /** The kept session of that id, if it is this user's. */
   find(id: string, user: string): Session | undefined {
     const session = this.#kept.get(id);
