@@ -1,0 +1,154 @@
+import t from 'tap';
+import { Buffers, type BuffersOptions, Share } from '#src/query/buffers.js';
+import { pick, seeded } from '../support/random.ts';
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+function buffersOf(options: Partial<BuffersOptions> = {}): Buffers {
+  return new Buffers({ bytesMax: 8 * MiB, heldBytesMax: 100 * MiB, queryBytesMax: 4 * MiB, ...options });
+}
+
+t.test('every query begins with the same window, however many there are', async (t) => {
+  const buffers = buffersOf();
+  t.equal(buffers.floorBytes, 256 * KiB);
+  new Share(buffers).set(7 * MiB, 0);
+  t.equal(buffers.floorBytes, 256 * KiB);
+  t.equal(buffersOf({ queryBytesMax: 1_000 }).floorBytes, 1_000, 'unless no query may have so much');
+});
+
+t.test('there is room for one more as long as it could have its window', async (t) => {
+  const buffers = buffersOf({ bytesMax: MiB });
+  const share = new Share(buffers);
+  share.set(MiB - 256 * KiB, 0);
+  t.equal(buffers.hasRoom, true);
+  share.set(MiB - 256 * KiB + 1, 0);
+  t.equal(buffers.hasRoom, false);
+  share.set(0, 0);
+  t.equal(buffers.hasRoom, true);
+});
+
+t.test('there is too much when rows take more than they may at the very most, and not at the limit', async (t) => {
+  const buffers = buffersOf({ heldBytesMax: 100 });
+  const share = new Share(buffers);
+  share.set(100, 100);
+  t.equal(buffers.isOver, false);
+  share.set(101, 101);
+  t.equal(buffers.isOver, true);
+  share.set(5_000, 100);
+  t.equal(buffers.isOver, false, 'what is set aside and not filled is no matter');
+  t.equal(buffers.heldBytesMax, 100);
+});
+
+t.test('a window grows by doubling, up to what a query may have', async (t) => {
+  const buffers = buffersOf({ bytesMax: 100 * MiB });
+  const windows: number[] = [];
+  for (let window = buffers.floorBytes; windows.at(-1) !== window; window = buffers.grown(window)) windows.push(window);
+  t.strictSame(
+    windows.map((bytes) => bytes / KiB),
+    [256, 512, 1_024, 2_048, 4_096],
+  );
+  t.equal(buffersOf({ queryBytesMax: 300 * KiB }).grown(256 * KiB), 300 * KiB);
+});
+
+t.test('windows grow only while less than half of the memory is set aside', async (t) => {
+  const buffers = buffersOf({ bytesMax: 8 * MiB });
+  const share = new Share(buffers);
+  share.set(4 * MiB - 256 * KiB, 0);
+  t.equal(buffers.grown(256 * KiB), 512 * KiB, 'up to the half');
+  share.set(4 * MiB - 256 * KiB + 1, 0);
+  t.equal(buffers.grown(256 * KiB), 256 * KiB);
+});
+
+t.test('a window shrinks by what is free, down to the least, while more than half is set aside', async (t) => {
+  const buffers = buffersOf({ bytesMax: 8 * MiB });
+  const share = new Share(buffers);
+  share.set(4 * MiB, 0);
+  t.equal(buffers.shrunk(2 * MiB, MiB), 2 * MiB, 'memory is not scarce');
+  share.set(4 * MiB + 1, 0);
+  t.equal(buffers.shrunk(2 * MiB, MiB), MiB);
+  t.equal(buffers.shrunk(2 * MiB, 2 * MiB), 256 * KiB);
+  t.equal(buffers.shrunk(2 * MiB, 0), 2 * MiB, 'what is filled cannot be taken');
+  t.equal(buffers.shrunk(100 * KiB, 100 * KiB), 100 * KiB, 'one that is smaller than the least stays');
+});
+
+t.test('a share counts what is its own, and gives it back for good', async (t) => {
+  const buffers = buffersOf();
+  const [one, other] = [new Share(buffers), new Share(buffers)];
+  one.set(1_000, 10);
+  other.set(500, 50);
+  t.strictSame([buffers.reservedBytes, buffers.heldBytes], [1_500, 60]);
+  one.set(200, 20);
+  t.strictSame([buffers.reservedBytes, buffers.heldBytes], [700, 70]);
+  one.close();
+  t.strictSame([buffers.reservedBytes, buffers.heldBytes], [500, 50]);
+  one.set(9_000, 90);
+  one.close();
+  t.strictSame([buffers.reservedBytes, buffers.heldBytes], [500, 50], 'what is closed counts nothing any more');
+});
+
+t.test('it is told when there may be room that there was not, and only then', async (t) => {
+  const buffers = buffersOf();
+  const share = new Share(buffers);
+  let told: number[] = [];
+  buffers.onRoom = () => told.push(buffers.reservedBytes);
+  share.set(1_000, 0);
+  share.set(1_000, 500);
+  share.set(1_000, 0);
+  share.set(2_000, 0);
+  t.strictSame(told, [], 'it was not less that was set aside');
+  share.set(1_500, 0);
+  t.strictSame(told, [1_500], 'it is counted before');
+  told = [];
+  share.close();
+  share.close();
+  t.strictSame(told, [0]);
+});
+
+t.test('whatever queries come, grow, shrink and go, the sums are right and the budget is kept', async (t) => {
+  const random = seeded(t);
+  for (let run = 0; run < 30; run++) {
+    const bytesMax = 1 * MiB + random(16 * MiB);
+    const buffers = buffersOf({ bytesMax, queryBytesMax: pick(random, [100 * KiB, MiB, 5 * MiB]) });
+    const queries: { share: Share; window: number; held: number }[] = [];
+    let shrunk = 0;
+    for (let step = 0; step < 500; step++) {
+      const query = queries[random(queries.length + 1)];
+      if (query === undefined) {
+        if (!buffers.hasRoom) continue;
+        queries.push({ share: new Share(buffers), window: buffers.floorBytes, held: 0 });
+      } else if (random(10) === 0) {
+        query.share.close();
+        queries.splice(queries.indexOf(query), 1);
+      } else if (random(2) === 0) {
+        query.held = random(query.window + 1);
+        const window = buffers.grown(query.window);
+        if (window > query.window && buffers.reservedBytes + window - query.window > bytesMax / 2) {
+          t.fail(`run ${run}: one grew into what is kept for new ones`);
+        }
+        query.window = window;
+      } else {
+        const free = random(query.held + 1);
+        query.held -= free;
+        const window = buffers.shrunk(query.window, free);
+        if (window < query.window) shrunk++;
+        if (query.window - window > free) t.fail(`run ${run}: more was taken than was free`);
+        query.window = window;
+      }
+      for (const { share, window, held } of queries) share.set(window, held);
+      const sum = (what: 'window' | 'held'): number => queries.reduce((bytes, each) => bytes + each[what], 0);
+      if (buffers.reservedBytes !== sum('window') || buffers.heldBytes !== sum('held')) {
+        t.fail(`run ${run}: the sums are wrong`);
+        return;
+      }
+      if (buffers.reservedBytes > bytesMax) {
+        t.fail(`run ${run}: ${buffers.reservedBytes} of ${bytesMax} bytes are set aside`);
+        return;
+      }
+    }
+    for (const { share } of queries) share.close();
+    if (buffers.reservedBytes !== 0 || buffers.heldBytes !== 0) t.fail(`run ${run}: not all was given back`);
+    if (run === 0) t.comment(`${shrunk} times one shrank`);
+  }
+  t.pass('30 runs');
+});

@@ -1,0 +1,152 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseKind, type DatabaseServer, isInstalled, startServer } from '../support/servers.ts';
+import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+/*
+ * What a failure says of the data: `outcome` and `retryable` are compared with what is really there.
+ */
+
+t.setTimeout(180_000);
+
+const noWait = { pagination: { wait_time_secs: 0 } };
+const longWait = { pagination: { wait_time_secs: 20 } };
+
+for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
+  t.test(kind, { skip: !isInstalled(kind) }, async (t) => {
+    const server = await startServer(kind, ['--innodb-lock-wait-timeout=1']);
+    t.teardown(() => server.stop());
+    const name = `outcomes_${randomBytes(4).toString('hex')}`;
+    await server.sql(`CREATE DATABASE ${name}; USE ${name};
+      CREATE TABLE t (i INT PRIMARY KEY); INSERT INTO t VALUES (1), (2);
+      DELIMITER //
+      CREATE PROCEDURE half() BEGIN INSERT INTO t VALUES (100); COMMIT; INSERT INTO t VALUES (1); END//
+      CREATE PROCEDURE dynamic() BEGIN
+        INSERT INTO t VALUES (101); COMMIT; PREPARE s FROM 'nonsense here'; EXECUTE s;
+      END//
+      CREATE PROCEDURE two() BEGIN INSERT INTO t VALUES (102); SELECT 1; SELECT 2; END//`);
+    const there = async (i: number): Promise<boolean> =>
+      (await server.sql(`SELECT i FROM ${name}.t WHERE i = ${i}`)) !== '';
+    const sluice = await start(t, server, name);
+
+    t.test('the database says that it failed', async (t) => {
+      const cases: [sql: string, code: number, outcome: string, retryable: boolean][] = [
+        ['SELEC 1', 1064, 'not_started', false],
+        ['/* a comment */ INSERT INTO t VALUES', 1064, 'not_started', false],
+        ['', 1065, 'not_started', false],
+        ['SELECT * FROM missing', 1146, 'rolled_back', false],
+        ['INSERT INTO t VALUES (50), (1)', 1062, 'rolled_back', false],
+        ['UPDATE t SET i = 2 WHERE i = 1', 1062, 'rolled_back', false],
+        ['CREATE TABLE t (i INT)', 1050, 'rolled_back', false],
+        ['WITH c AS (SELECT 1 AS i) SELECT missing FROM c', 1054, 'rolled_back', false],
+        ['CALL half()', 1062, 'unknown', false],
+        ['CALL dynamic()', 1064, 'unknown', false],
+      ];
+      for (const [sql, code, outcome, retryable] of cases) {
+        const { last } = await query(sluice.url, sql);
+        t.match(last, { state: 'Failed', error: { code, outcome, retryable } }, `${sql}: ${last.error?.message}`);
+      }
+      t.notOk(await there(50), 'what is rolled back is not there');
+      t.ok((await there(100)) && (await there(101)), 'and of what is unknown some may be');
+      const two = await query(sluice.url, 'CALL two()');
+      t.match(two.last.error, { code: 90008, outcome: 'committed', retryable: false });
+      t.ok(await there(102));
+    });
+
+    t.test(
+      'somebody else was in the way: it may be sent again, unless a session is to be taken up as well',
+      async (t) => {
+        const body = { session: { max_idle_time: 60 } };
+        const { session_id } = (await query(sluice.url, 'BEGIN', { body })).last;
+        const own = { session: { id: session_id } };
+        await query(sluice.url, 'UPDATE t SET i = 2 WHERE i = 2', { body: own });
+        const blocked = (await query(sluice.url, 'UPDATE t SET i = 3 WHERE i = 2', { body: longWait })).last;
+        t.match(blocked.error, { code: 1205, outcome: 'rolled_back', retryable: true });
+        const other = (await query(sluice.url, 'BEGIN', { body })).last.session_id;
+        const inSession = { session: { id: other }, ...longWait };
+        t.match((await query(sluice.url, 'DELETE FROM t WHERE i = 2', { body: inSession })).last.error, {
+          code: 1205,
+          outcome: 'rolled_back',
+          retryable: false,
+        });
+        for (const id of [session_id, other]) await query(sluice.url, 'ROLLBACK', { body: { session: { id } } });
+        t.ok(await there(2));
+      },
+    );
+
+    t.test('we ended it', async (t) => {
+      const read = await begin(sluice, 'SELECT SLEEP(600)');
+      const write = await begin(sluice, 'INSERT INTO t SELECT 60 + SLEEP(600)');
+      for (const { stats_uri } of [read, write]) await get(sluice.url, `${stats_uri}/kill`);
+      t.match((await get(sluice.url, read.stats_uri)).json.error, {
+        code: 90002,
+        outcome: 'rolled_back',
+        retryable: true,
+      });
+      const { error } = (await get(sluice.url, write.stats_uri)).json;
+      t.match(error, { code: 90002, outcome: 'unknown', retryable: false });
+      t.match(error?.message, /whether the statement took effect is unknown/);
+      const late = await query(sluice.url, 'SELECT SLEEP(600)', { body: { timeout_secs: 1, ...longWait } });
+      t.match(late.last.error, { code: 90005, outcome: 'rolled_back', retryable: false });
+      const orphan = await query(sluice.url, 'SELECT 1', { body: { session: { id: 'none' } } });
+      t.match(orphan.last.error, { code: 90001, outcome: 'not_started', retryable: false });
+      const nowhere = await query(sluice.url, 'SELECT 1', { body: { session: { database: 'nowhere' } } });
+      t.match(nowhere.last.error, { code: 1049, outcome: 'not_started', retryable: false });
+    });
+
+    t.test('the connection is lost in the midst of it', async (t) => {
+      const kept = (await query(sluice.url, 'SELECT 1', { body: { session: { max_idle_time: 60 } } })).last.session_id;
+      const own = { session: { id: kept } };
+      const read = await begin(sluice, "SELECT SLEEP(600), 'lost'");
+      const write = await begin(sluice, "INSERT INTO t SELECT 70 + SLEEP(600) FROM (SELECT 'lost') a");
+      const inSession = await begin(sluice, "SELECT SLEEP(600), 'lost too'", own);
+      const behind = await begin(sluice, 'INSERT INTO t VALUES (71)', own);
+      await until(async () => Number(await server.sql(countLost)) === 3);
+      await server.kill();
+      const errors = await Promise.all([read, write, inSession, behind].map((one) => settledError(sluice, one)));
+      t.match(errors[0], { code: 90006, outcome: 'rolled_back', retryable: true }, 'a read by itself');
+      t.match(errors[1], { code: 90006, outcome: 'unknown', retryable: false }, 'a write');
+      t.match(
+        errors[2],
+        { code: 90006, outcome: 'rolled_back', retryable: false },
+        'a read of a session, which is gone',
+      );
+      t.match(errors[3], { code: 90006, outcome: 'not_started', retryable: false }, 'what waited in that session');
+      await server.restart();
+      t.notOk(await there(71));
+    });
+  });
+}
+
+const countLost =
+  "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%lost%' AND STATE LIKE '%sleep%'";
+
+async function begin(sluice: SluiceProcess, sql: string, more: object = {}): Promise<QueryResponse> {
+  const { json } = await post(sluice.url, { sql, ...noWait, ...more });
+  await delay(100);
+  return json;
+}
+
+async function settledError(sluice: SluiceProcess, { stats_uri }: QueryResponse) {
+  let last = (await get(sluice.url, stats_uri)).json;
+  await until(async () => {
+    last = (await get(sluice.url, stats_uri)).json;
+    return last.state !== 'Running';
+  });
+  return last.error;
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (const deadline = performance.now() + 20_000; performance.now() < deadline; await delay(20)) {
+    if (await holds()) return;
+  }
+  throw new Error('it did not come to pass');
+}
+
+async function start(t: Test, server: DatabaseServer, database: string): Promise<SluiceProcess> {
+  const options = ['--drain_secs', '0', '--worker_threads', '2', '--connect_timeout_secs', '1'];
+  const sluice = await startSluice(['--mysql_url', `${server.url}${database}`, ...options]);
+  t.teardown(() => sluice.kill());
+  return sluice;
+}

@@ -1,0 +1,535 @@
+import { truncateSync } from 'node:fs';
+import { readdir, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import type { SpillLimits } from '#src/wire/messages.js';
+import { SpillUsage } from '#src/wire/spill-usage.js';
+import type { Batch } from '#src/wire/statement.js';
+import { Delivery } from '#src/worker/delivery.js';
+import { pick, type Random, seeded } from '../support/random.ts';
+
+const KiB = 1024;
+const GiB = 1024 ** 3;
+/** What the delivery keeps in memory while it writes, a last batch aside; half as much makes it go on. */
+const pendingBytesMax = 512 * KiB;
+/** Longer than any test runs. */
+const forever = 3_600_000;
+
+interface Sent {
+  readonly batch: Omit<Batch, 'buffer'>;
+  readonly bytes: Buffer;
+}
+
+/**
+ * A delivery between a database and a reader that are the test's, and a simple model of it. What is handed over or told must
+ * be what the model has; whatever is not goes to `faults`.
+ */
+class Stage {
+  readonly usage: SpillUsage;
+  readonly limits: SpillLimits;
+  readonly delivery: Delivery;
+  readonly faults: string[] = [];
+  /** Sent, and neither handed over nor told as spilled. */
+  readonly pending: Sent[] = [];
+  readonly onDisk: Sent[] = [];
+  readonly posted: { rows: number; fromDisk: boolean }[] = [];
+  sentRows = 0;
+  spilledRows = 0;
+  pendingMost = 0;
+  pauses = 0;
+  paused = false;
+  hungry = 0;
+  done = 0;
+  error: NodeJS.ErrnoException | null = null;
+  rowsToCome: number | null = null;
+  creditBytes: number;
+  creditRows: number;
+  closed = false;
+
+  constructor(limits: SpillLimits, usage: SpillUsage, creditBytes: number, creditRows: number) {
+    this.limits = limits;
+    this.usage = usage;
+    this.creditBytes = creditBytes;
+    this.creditRows = creditRows;
+    this.delivery = new Delivery(creditBytes, creditRows, limits, usage, {
+      post: (batch, fromDisk) => this.#post(batch, fromDisk),
+      spilled: (rows, bytes) => this.#spilled(rows, bytes),
+      pause: () => this.#pause(true),
+      resume: () => this.#pause(false),
+      hungry: () => {
+        this.#heard('hungry');
+        this.hungry++;
+      },
+      failed: (error) => {
+        this.#heard('failed');
+        this.error = error;
+        this.closed = true;
+      },
+      done: () => {
+        this.#heard('done');
+        this.done++;
+        this.closed = true;
+      },
+    });
+  }
+
+  get pendingBytes(): number {
+    return this.pending.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  }
+
+  get diskBytes(): number {
+    return this.onDisk.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  }
+
+  get rowsLeft(): number {
+    return [...this.onDisk, ...this.pending].reduce((sum, { batch }) => sum + batch.rows, 0);
+  }
+
+  send(size: number, rows = 1): void {
+    const buffer = Buffer.allocUnsafeSlow(size);
+    for (let at = 0; at < size; at += 4) buffer.writeUInt32LE(Math.imul(this.sentRows + 1, at + 1) >>> 0, at);
+    const batch = { length: size - 4, rows, ...(this.sentRows % 3 === 0 ? { deflatedCrc: this.sentRows } : {}) };
+    this.sentRows += rows;
+    this.pending.push({ batch, bytes: Buffer.from(buffer) });
+    this.delivery.send({ ...batch, buffer: buffer.buffer });
+    this.check();
+  }
+
+  credit(bytes: number, rows: number): void {
+    this.creditBytes += bytes;
+    this.creditRows += rows;
+    this.delivery.credit(bytes, rows);
+    this.check();
+  }
+
+  /** The statement has ended, with its last batch sent. */
+  end(): void {
+    this.delivery.end((rowsToCome) => {
+      this.#heard('the end');
+      if (this.rowsToCome !== null) this.faults.push('the end was told twice');
+      if (rowsToCome !== this.rowsLeft) this.faults.push(`${rowsToCome} rows to come were told, not ${this.rowsLeft}`);
+      this.rowsToCome = rowsToCome;
+    });
+  }
+
+  close(): void {
+    this.delivery.close();
+    this.closed = true;
+  }
+
+  /** What must hold whenever nothing is being called. */
+  check(): void {
+    if (this.closed) {
+      if (this.paused) this.faults.push('the database is left stopped');
+      return;
+    }
+    this.pendingMost = Math.max(this.pendingMost, this.pendingBytes);
+    const hasCredit = this.creditBytes > 0 && this.creditRows > 0;
+    const mustPause = this.delivery.isSpilling ? this.pendingBytes > pendingBytesMax : !hasCredit;
+    const mayPause = this.delivery.isSpilling ? this.pendingBytes > pendingBytesMax / 2 : !hasCredit;
+    if (mustPause && !this.paused) this.faults.push('the database runs though there is no room');
+    if (!mayPause && this.paused) this.faults.push('the database is stopped though there is room');
+    if (this.delivery.isPaused !== this.paused) this.faults.push('isPaused is something else');
+    if (this.usage.bytes > this.limits.totalBytesMax) this.faults.push('more is on disk than may be of all');
+    if (this.diskBytes > this.limits.bytesMax) this.faults.push('more is on disk than may be of one');
+  }
+
+  #post(batch: Batch, fromDisk: boolean): void {
+    this.#heard('rows');
+    if (this.creditBytes <= 0 || this.creditRows <= 0) this.faults.push('rows came without credit');
+    this.creditBytes -= batch.buffer.byteLength;
+    this.creditRows -= batch.rows;
+    if (!fromDisk && this.onDisk.length > 0) this.faults.push('rows passed those on disk');
+    const expected = (fromDisk ? this.onDisk : this.pending).shift();
+    // It is given away, as to another thread.
+    const { buffer, ...rest } = structuredClone(batch, { transfer: [batch.buffer] });
+    if (expected === undefined || !expected.bytes.equals(Buffer.from(buffer))) this.faults.push('other bytes came');
+    if (JSON.stringify(rest) !== JSON.stringify(expected?.batch)) this.faults.push(`came as ${JSON.stringify(rest)}`);
+    this.posted.push({ rows: batch.rows, fromDisk });
+  }
+
+  #spilled(rows: number, bytes: number): void {
+    this.#heard('spilled');
+    const sent = this.pending.shift();
+    if (sent?.batch.rows !== rows || sent.batch.length !== bytes) {
+      this.faults.push('what was told as spilled was not the next to be');
+    } else {
+      this.onDisk.push(sent);
+    }
+    this.spilledRows += rows;
+  }
+
+  #pause(paused: boolean): void {
+    if (this.paused === paused) this.faults.push(`the database was ${paused ? 'stopped' : 'let go on'} twice`);
+    this.paused = paused;
+    if (paused) this.pauses++;
+  }
+
+  #heard(what: string): void {
+    if (this.closed) this.faults.push(`${what} came after the end`);
+  }
+}
+
+function limitsOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
+  return { folder: changed.folder ?? t.testdir(), bytesMax: GiB, totalBytesMax: GiB, waitMs: 0, ...changed };
+}
+
+function usageOf({ totalBytesMax }: SpillLimits): SpillUsage {
+  return SpillUsage.forThreads(1, totalBytesMax);
+}
+
+/** A delivery whose reader has taken one row and no more, so that it spills. */
+async function spilling(t: Test, changed: Partial<SpillLimits> = {}): Promise<Stage> {
+  const limits = limitsOf(t, changed);
+  const stage = new Stage(limits, usageOf(limits), 1, 1_000_000);
+  stage.send(100);
+  await until(() => stage.delivery.isSpilling);
+  return stage;
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error('what was waited for did not come');
+    await delay(1);
+  }
+}
+
+t.test('while there is credit batches go at once, and nothing is put to disk', async (t) => {
+  const limits = limitsOf(t);
+  const stage = new Stage(limits, usageOf(limits), 1_000, 10);
+  for (let batch = 0; batch < 3; batch++) stage.send(100, 2);
+  t.strictSame(
+    stage.posted,
+    [0, 1, 2].map(() => ({ rows: 2, fromDisk: false })),
+  );
+  t.equal(stage.delivery.rowsWanted, 4);
+  t.equal(stage.paused, false);
+  stage.close();
+  t.strictSame(stage.faults, []);
+  t.equal(stage.usage.bytes, 0);
+});
+
+t.test('the database is stopped when the credit is used up, and goes on with the next', async (t) => {
+  for (const [bytes, rows] of [
+    [100, 10],
+    [1_000, 1],
+  ] as const) {
+    const limits = limitsOf(t, { waitMs: forever });
+    const stage = new Stage(limits, usageOf(limits), bytes, rows);
+    stage.send(100);
+    t.equal(stage.paused, true);
+    stage.credit(50, 0);
+    stage.credit(0, 1);
+    t.equal(stage.paused, false);
+    stage.close();
+    t.strictSame(stage.faults, []);
+  }
+});
+
+t.test('a reader that comes back in time causes no spilling', async (t) => {
+  const limits = limitsOf(t, { waitMs: 60 });
+  const stage = new Stage(limits, usageOf(limits), 100, 10);
+  stage.send(100);
+  await delay(20);
+  stage.credit(100, 0);
+  await delay(80);
+  t.equal(stage.delivery.isSpilling, false);
+  t.equal(stage.paused, false);
+  stage.send(100);
+  t.equal(stage.paused, true);
+  const paused = performance.now();
+  await until(() => stage.delivery.isSpilling);
+  t.ok(performance.now() - paused >= 58, 'and the next time it has as long again');
+  t.equal(stage.paused, false, 'the database goes on');
+  stage.close();
+  t.strictSame(stage.faults, []);
+});
+
+t.test('without a limit on disk there is no spilling', async (t) => {
+  const limits = limitsOf(t, { bytesMax: 0 });
+  const stage = new Stage(limits, usageOf(limits), 100, 10);
+  stage.send(100);
+  await delay(30);
+  t.equal(stage.delivery.isSpilling, false);
+  t.equal(stage.paused, true);
+  stage.close();
+  t.equal(stage.paused, false, 'the database cannot end while it is stopped');
+});
+
+t.test('what nobody reads is put to disk, told of, and read when it is credited', async (t) => {
+  const stage = await spilling(t);
+  for (let batch = 0; batch < 20; batch++) stage.send(50 * KiB, 3);
+  await until(() => stage.onDisk.length === 20);
+  t.equal(stage.usage.bytes, 20 * 50 * KiB);
+  t.equal(stage.delivery.rowsWanted, 1_000_000, 'batches are not made small for want of credit');
+  t.equal(stage.posted.length, 1, 'nothing comes without credit');
+  stage.credit(100 * KiB, 0);
+  await until(() => stage.posted.length === 3);
+  await delay(10);
+  t.equal(stage.posted.length, 3, 'nor more than is credited');
+  stage.credit(GiB, 0);
+  await until(() => stage.posted.length === 21);
+  t.ok(stage.posted.slice(1).every(({ fromDisk }) => fromDisk));
+  t.equal(stage.hungry, 1);
+  t.equal(stage.delivery.isSpilling, false, 'the reader has caught up');
+  t.equal(stage.usage.bytes, 0);
+  stage.send(100);
+  t.strictSame(stage.posted.at(-1), { rows: 1, fromDisk: false });
+  stage.close();
+  t.strictSame(stage.faults, []);
+});
+
+t.test('the end is told when all is on disk, with the rows that are to come', async (t) => {
+  const stage = await spilling(t);
+  for (let batch = 0; batch < 5; batch++) stage.send(1_000, 7);
+  stage.end();
+  t.equal(stage.rowsToCome, null, 'not before');
+  await until(() => stage.rowsToCome !== null);
+  t.equal(stage.rowsToCome, 35);
+  t.equal(stage.onDisk.length, 5);
+  t.equal(stage.done, 0);
+  stage.credit(GiB, 0);
+  await until(() => stage.done > 0);
+  t.equal(stage.posted.length, 6);
+  t.equal(stage.usage.bytes, 0);
+  t.equal(stage.hungry, 0, 'there is nothing more to be asked for');
+  t.strictSame(stage.faults, []);
+});
+
+t.test('an end without rows to come is told at once, and all is done', async (t) => {
+  const stage = await spilling(t);
+  stage.end();
+  t.equal(stage.rowsToCome, 0);
+  t.equal(stage.done, 1);
+  t.strictSame(stage.faults, []);
+});
+
+t.test('past the limit on disk of one statement the database waits, and no row is lost', async (t) => {
+  const stage = await spilling(t, { bytesMax: 1_000 * KiB });
+  while (!stage.paused) {
+    stage.send(100 * KiB);
+    await delay(1);
+  }
+  await delay(20);
+  t.equal(stage.onDisk.length, 10);
+  t.equal(stage.usage.bytes, 1_000 * KiB);
+  t.equal(stage.pending.length, 6);
+  stage.credit(300 * KiB, 0);
+  await until(() => stage.posted.length === 4);
+  await delay(10);
+  t.equal(stage.pending.length, 6, 'room is made only by reading all of the file');
+  stage.credit(GiB, 0);
+  await until(() => stage.posted.length === 17);
+  t.strictSame(stage.faults, []);
+  t.equal(stage.paused, false);
+  t.equal(stage.usage.bytes, 0);
+  stage.close();
+});
+
+t.test('a batch larger than the limit on disk waits in memory, and those behind it', async (t) => {
+  const stage = await spilling(t, { bytesMax: 1_000 });
+  for (const size of [500, 2_000, 500]) stage.send(size);
+  stage.end();
+  await until(() => stage.rowsToCome !== null);
+  t.equal(stage.rowsToCome, 3);
+  t.equal(stage.spilledRows, 1);
+  stage.credit(GiB, 0);
+  await until(() => stage.done > 0);
+  t.strictSame(stage.faults, []);
+  t.strictSame(
+    stage.posted.map(({ fromDisk }) => fromDisk),
+    [false, true, false, false],
+  );
+});
+
+t.test('past the limit on disk of all statements it waits until others make room', async (t) => {
+  const stage = await spilling(t, { totalBytesMax: 10_000 });
+  t.equal(stage.usage.reserve(9_500), true);
+  stage.send(1_000);
+  stage.send(1_000);
+  await delay(20);
+  t.equal(stage.spilledRows, 0);
+  stage.usage.release(9_500);
+  await until(() => stage.spilledRows === 2);
+  t.equal(stage.usage.bytes, 2_000);
+  stage.close();
+  await until(() => stage.usage.bytes === 0);
+  t.strictSame(stage.faults, []);
+});
+
+t.test('it looks for room again after a reader has taken some and gone away', async (t) => {
+  const stage = await spilling(t, { totalBytesMax: 10_000 });
+  t.equal(stage.usage.reserve(9_500), true);
+  for (let batch = 0; batch < 3; batch++) stage.send(1_000);
+  await delay(20);
+  stage.credit(100 + 1_000, 0);
+  t.equal(stage.posted.length, 3, 'two came from memory');
+  stage.usage.release(9_500);
+  await until(() => stage.spilledRows === 1).catch(() => t.fail('the third is never put to disk'));
+  stage.close();
+});
+
+t.test('a database that was stopped over its last rows is not left so', async (t) => {
+  const stage = await spilling(t, { bytesMax: 1_000 });
+  for (let batch = 0; batch < 5; batch++) stage.send(120 * KiB);
+  t.equal(stage.paused, true, 'by the last');
+  stage.end();
+  t.equal(stage.paused, false, 'the connection is wanted for the next statement');
+  t.equal(stage.rowsToCome, 5);
+  stage.credit(GiB, 0);
+  await until(() => stage.done > 0);
+  t.equal(stage.paused, false);
+  t.strictSame(stage.faults, []);
+});
+
+t.test('a close gives the disk back, whatever is under way', async (t) => {
+  for (const when of ['before a write', 'amid a write', 'after writes', 'amid a read']) {
+    const stage = await spilling(t);
+    if (when !== 'before a write') for (let batch = 0; batch < 3; batch++) stage.send(10_000);
+    if (when === 'after writes' || when === 'amid a read') await until(() => stage.onDisk.length === 3);
+    if (when === 'amid a read') stage.credit(GiB, 0);
+    stage.close();
+    stage.close();
+    await until(() => stage.usage.bytes === 0);
+    await delay(20);
+    t.strictSame(stage.faults, [], when);
+    t.equal(stage.usage.bytes, 0);
+    t.strictSame(await openFiles(stage.limits.folder), [], when);
+  }
+});
+
+t.test('a folder that cannot be made fails the delivery, once, and nothing is left', async (t) => {
+  const folder = join(t.testdir({ file: '' }), 'file', 'spill');
+  const stage = await spilling(t, { folder });
+  for (let batch = 0; batch < 7; batch++) stage.send(90 * KiB);
+  t.equal(stage.paused, true);
+  await until(() => stage.error !== null);
+  t.equal(stage.error?.code, 'ENOTDIR');
+  t.equal(stage.paused, false);
+  stage.credit(GiB, 100);
+  await delay(10);
+  t.strictSame(stage.faults, []);
+  t.equal(stage.usage.bytes, 0);
+  t.equal(stage.spilledRows, 0);
+});
+
+t.test('a file that loses what was written fails the delivery when it is read, also after the end', async (t) => {
+  for (const isEnded of [false, true]) {
+    const stage = await spilling(t);
+    for (let batch = 0; batch < 3; batch++) stage.send(10_000);
+    await until(() => stage.onDisk.length === 3);
+    if (isEnded) stage.end();
+    const [file] = await openFiles(stage.limits.folder);
+    truncateSync(file as string, 15_000);
+    stage.credit(GiB, 100);
+    await until(() => stage.error !== null);
+    t.match(stage.error?.message, /shorter/);
+    t.equal(stage.posted.length, 2, 'the first batch was still there');
+    t.equal(stage.done, 0);
+    await delay(10);
+    t.strictSame(stage.faults, []);
+    t.equal(stage.usage.bytes, 0);
+  }
+});
+
+t.test('whatever comes in whatever order, each batch is handed over once, in order, as it was', async (t) => {
+  const random = seeded(t);
+  const seen = { fromDisk: 0, fromMemory: 0, pauses: 0, caughtUp: 0, toCome: 0, full: 0 };
+  for (let run = 0; run < 60; run++) {
+    const totalBytesMax = pick(random, [300 * KiB, 3_000 * KiB, GiB]);
+    const usage = SpillUsage.forThreads(1, totalBytesMax);
+    const folder = t.testdir();
+    const stages = Array.from({ length: 1 + random(3) }, () => {
+      const bytesMax = pick(random, [0, 100 * KiB, 1_000 * KiB, GiB]);
+      const limits = { folder, bytesMax, totalBytesMax, waitMs: pick(random, [0, 0, 1, 5]) };
+      return new Stage(limits, usage, 1 + random(500 * KiB), 1 + random(1_000));
+    });
+    // What else takes room on disk comes and goes.
+    let others = 0;
+    const crowd = setInterval(() => {
+      if (others > 0) usage.release(others);
+      others = random(2) === 0 ? random(totalBytesMax) : 0;
+      if (others > 0 && !usage.reserve(others)) others = 0;
+    }, 30);
+    await Promise.all(stages.map((stage) => play(stage, random, run % 4 === 3)));
+    clearInterval(crowd);
+    usage.release(others);
+    for (const stage of stages) {
+      if (stage.faults.length > 0) {
+        t.strictSame(stage.faults.slice(0, 5), [], `run ${run}, ${JSON.stringify(stage.limits)}`);
+        return;
+      }
+      seen.fromDisk += stage.posted.filter(({ fromDisk }) => fromDisk).length;
+      seen.fromMemory += stage.posted.filter(({ fromDisk }) => !fromDisk).length;
+      seen.pauses += stage.pauses;
+      seen.caughtUp += stage.hungry;
+      seen.toCome += stage.rowsToCome ?? 0;
+      if (stage.pendingMost > pendingBytesMax) seen.full++;
+    }
+    await until(() => usage.bytes === 0).catch(() => t.fail(`run ${run}: ${usage.bytes} bytes are not given back`));
+    const left = await openFiles(folder);
+    if (left.length > 0) t.fail(`run ${run}: ${left.length} files are open`);
+  }
+  t.comment(seen);
+  for (const [what, count] of Object.entries(seen)) t.ok(count > 0, what);
+});
+
+/** A statement of random rows and a reader of random haste. */
+async function play(stage: Stage, random: Random, closes: boolean): Promise<void> {
+  const steps = 20 + random(60);
+  for (let step = 0; step < steps; step++) {
+    if (closes && random(steps) === 0) {
+      stage.close();
+      break;
+    }
+    const what = random(10);
+    if (what < 5 && !stage.paused) stage.send(4 * (2 + random(random(2) === 0 ? 50_000 : 500)), 1 + random(50));
+    else if (what < 7) stage.credit(random(3) === 0 ? 1 + random(400 * KiB) : 0, random(200));
+    else if (what < 9) await new Promise(setImmediate);
+    else await delay(random(8));
+    stage.check();
+  }
+  if (!stage.closed) {
+    // The last packet of an answer is not read before the database is let go on.
+    while (stage.paused) {
+      stage.credit(random(300 * KiB), random(300));
+      await delay(1);
+    }
+    await finish(stage, random);
+  }
+  stage.check();
+}
+
+async function finish(stage: Stage, random: Random): Promise<void> {
+  if (!stage.delivery.isSpilling) {
+    stage.close();
+    if (stage.pending.length > 0) stage.faults.push('rows are left');
+    return;
+  }
+  stage.send(4 * (2 + random(40_000)));
+  stage.end();
+  const deadline = performance.now() + 10_000;
+  while (stage.done === 0) {
+    if (performance.now() > deadline) {
+      stage.faults.push('it came to no end');
+      return;
+    }
+    if (random(2) === 0) stage.credit(random(300 * KiB), random(300));
+    await delay(random(3));
+  }
+  if (stage.paused) stage.faults.push('the database is left stopped');
+  if (stage.rowsLeft > 0) stage.faults.push('rows are left');
+  if (stage.rowsToCome === null) stage.faults.push('the end was not told');
+}
+
+/** The files of that folder which this process has open, by paths that work though they have no name. */
+async function openFiles(folder: string): Promise<string[]> {
+  const files: string[] = [];
+  for (const number of await readdir('/proc/self/fd')) {
+    const path = join('/proc/self/fd', number);
+    if ((await readlink(path).catch(() => '')).startsWith(folder)) files.push(path);
+  }
+  return files;
+}
