@@ -18,29 +18,37 @@ export interface Levels {
  */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #totals = new Map<string, Total>();
-
-  constructor() {
-    for (const [name, { help, labels }] of Object.entries(counters)) {
-      this.#totals.set(name, new Total(`sluice_${name}`, help, labels, this.#registry));
-    }
-  }
+  readonly #statements = this.#total('statements_total', 'statements that have ended, by state', 'state');
+  readonly #seconds = this.#total('statement_seconds_total', 'time that they ran');
+  readonly #rows = this.#total('rows_total', 'rows that they returned');
+  readonly #rowBytes = this.#total('row_bytes_total', 'the same, as JSON');
+  readonly #spilledRowBytes = this.#total('spilled_row_bytes_total', 'what of it went by disk');
+  readonly #ownFailures = this.#total(
+    'own_failures_total',
+    'statements that failed for a reason of the server, by code',
+    'code',
+  );
+  readonly #troubles = this.#total(
+    'troubles_total',
+    'what should not happen, by the name of its line in the log',
+    'event',
+  );
 
   readonly observe: Observe = (event) => {
     switch (event.type) {
       case 'query_settled':
-        this.#add('statements_total', 1, event.state);
-        this.#add('statement_seconds_total', event.runningMs / 1_000);
-        this.#add('rows_total', event.rows);
-        this.#add('row_bytes_total', event.bytes);
-        this.#add('spilled_row_bytes_total', event.spilledBytes);
-        if (event.code !== null && event.code >= 90_000) this.#add('own_failures_total', 1, `${event.code}`);
+        this.#statements.add(1, event.state);
+        this.#seconds.add(event.runningMs / 1_000);
+        this.#rows.add(event.rows);
+        this.#rowBytes.add(event.bytes);
+        this.#spilledRowBytes.add(event.spilledBytes);
+        if (event.code !== null && event.code >= 90_000) this.#ownFailures.add(1, `${event.code}`);
         return;
       case 'connection_lost':
       case 'worker_failed':
       case 'request_failed':
       case 'accept_failed':
-        this.#add('troubles_total', 1, event.type);
+        this.#troubles.add(1, event.type);
     }
   };
 
@@ -74,43 +82,34 @@ export class Metrics {
     return this.#registry.metrics();
   }
 
-  #add(name: keyof typeof counters, value: number, label = ''): void {
-    this.#totals.get(name)?.add(value, label);
+  #total(name: string, help: string, label: string | null = null): Total {
+    return new Total(`sluice_${name}`, help, label, this.#registry);
   }
 }
 
-const counters = {
-  statements_total: { help: 'statements that have ended, by state', labels: ['state'] },
-  statement_seconds_total: { help: 'time that they ran', labels: [] },
-  rows_total: { help: 'rows that they returned', labels: [] },
-  row_bytes_total: { help: 'the same, as JSON', labels: [] },
-  spilled_row_bytes_total: { help: 'what of it went by disk', labels: [] },
-  own_failures_total: { help: 'statements that failed for a reason of the server, by code', labels: ['code'] },
-  troubles_total: { help: 'what should not happen, by the name of its line in the log', labels: ['event'] },
-} as const satisfies Record<string, { help: string; labels: readonly string[] }>;
-
 /** A count, by one label at most. */
 class Total {
-  readonly #values = new Map<string, number>();
+  #whole = 0;
+  readonly #byLabel = new Map<string, number>();
 
-  constructor(name: string, help: string, labels: readonly string[], registry: Registry) {
-    const values = this.#values;
-    const [label] = labels;
-    if (label === undefined) values.set('', 0);
+  constructor(name: string, help: string, label: string | null, registry: Registry) {
+    const total = this;
     new Counter({
       name,
       help,
-      labelNames: labels,
+      labelNames: label === null ? [] : [label],
       registers: [registry],
       collect() {
         this.reset();
-        for (const [value, count] of values) this.inc(label === undefined ? {} : { [label]: value }, count);
+        if (label === null) this.inc(total.#whole);
+        else for (const [value, count] of total.#byLabel) this.inc({ [label]: value }, count);
       },
     });
   }
 
-  add(value: number, label: string): void {
-    this.#values.set(label, (this.#values.get(label) ?? 0) + value);
+  add(value: number, label?: string): void {
+    if (label === undefined) this.#whole += value;
+    else this.#byLabel.set(label, (this.#byLabel.get(label) ?? 0) + value);
   }
 }
 

@@ -19,6 +19,7 @@ export type LeaseChannel = Channel<ToWorker, FromWorker>;
 
 /** A statement of which not everything has been told. */
 interface Told {
+  readonly statement: number;
   readonly observer: StatementObserver;
   readonly sql: string;
   readonly isAlone: boolean;
@@ -44,8 +45,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
   /** What the numbers of columns stand for. */
   readonly #columns: (readonly Column[])[] = [];
   #statement = 0;
-  /** By the numbers of the statements: the one that runs, if its end is not told, and those of which rows are to come. */
-  readonly #told = new Map<number, Told>();
+  /** The last statement, if not everything of it is told. */
+  #last: Told | null = null;
+  /** Those before it of which rows are to come, by their numbers. */
+  readonly #trailing = new Map<number, Told>();
   #opened: { resolve: () => void; reject: (error: Error) => void } | null = null;
 
   private constructor(channel: LeaseChannel) {
@@ -82,7 +85,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#state !== 'idle') throw new Error(`a statement was given to a lease that is ${this.#state}`);
     this.#state = 'running';
     const statement = ++this.#statement;
-    this.#told.set(statement, { observer, sql: request.sql, isAlone: clean, rowsToCome: null });
+    if (this.#last !== null) this.#trailing.set(this.#last.statement, this.#last);
+    this.#last = { statement, observer, sql: request.sql, isAlone: clean, rowsToCome: null };
     this.#channel.post({
       type: 'execute',
       statement,
@@ -95,14 +99,14 @@ export class Lease extends EventEmitter<LeaseEvents> {
     observer.started();
     return {
       credit: (bytes, rows) => {
-        if (this.#told.has(statement)) this.#channel.post({ type: 'credit', statement, bytes, rows });
+        if (this.#find(statement) !== null) this.#channel.post({ type: 'credit', statement, bytes, rows });
       },
       cancel: () => {
-        if (!this.#told.delete(statement)) return;
+        if (!this.#forget(statement)) return;
         this.#channel.post({ type: 'cancel', statement });
       },
       askExamined: () => {
-        if (this.#told.has(statement)) this.#channel.post({ type: 'examine', statement });
+        if (this.#find(statement) !== null) this.#channel.post({ type: 'examine', statement });
       },
       place: () => null,
     };
@@ -111,11 +115,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
   /** Lets the connection go. A statement that runs is cut off with it. */
   close(): void {
     if (this.#state === 'closed') return;
-    if (this.#state === 'running' && this.#told.get(this.#statement)?.rowsToCome === null) {
-      this.#told.delete(this.#statement);
-    }
+    if (this.#state === 'running' && this.#last?.rowsToCome === null) this.#last = null;
     this.#state = 'closed';
-    if (this.#told.size === 0) this.#channel.close();
+    if (this.#last === null && this.#trailing.size === 0) this.#channel.close();
     else this.#channel.post({ type: 'close' });
   }
 
@@ -140,7 +142,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
         this.#channel.close();
         return;
       case 'examined':
-        this.#told.get(message.statement)?.observer.examined(message.rows);
+        this.#find(message.statement)?.observer.examined(message.rows);
         return;
       case 'idle':
         this.#becomeIdle();
@@ -155,24 +157,24 @@ export class Lease extends EventEmitter<LeaseEvents> {
 
   #tell(news: FromWorker & { type: 'news' }): void {
     const columns = news.columns === undefined ? null : this.#columnsOf(news.columns);
-    const told = this.#told.get(news.statement);
-    if (told === undefined) return;
-    const { observer } = told;
+    const told = this.#find(news.statement);
+    if (told === null) return;
+    const { statement, observer } = told;
     if (columns !== null) observer.columns(columns);
     if (news.spilled !== undefined) observer.spilled(news.spilled.rows, news.spilled.bytes);
     if (news.batch !== undefined) {
       if (told.rowsToCome !== null) told.rowsToCome -= news.batch.rows;
-      if (told.rowsToCome === 0) this.#told.delete(news.statement);
+      if (told.rowsToCome === 0) this.#forget(statement);
       observer.rows(news.batch, news.fromDisk === true);
     }
     // The rows may have made the observer cancel, and then it hears nothing more.
-    if (news.end === undefined || !this.#told.has(news.statement)) return;
+    if (news.end === undefined || this.#find(statement) === null) return;
     if (news.end.ok) {
       told.rowsToCome = news.end.rowsToCome;
-      if (told.rowsToCome === 0) this.#told.delete(news.statement);
+      if (told.rowsToCome === 0) this.#forget(statement);
       observer.ended(news.end.outcome, news.end.rowsToCome);
     } else {
-      this.#told.delete(news.statement);
+      this.#forget(statement);
       observer.failed(news.end.failure);
     }
   }
@@ -198,8 +200,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
       new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } }),
     );
     this.#opened = null;
-    const told = this.#told.get(this.#statement);
-    if (wasRunning && told?.rowsToCome === null) this.#fail(this.#statement, told, reason);
+    if (wasRunning && this.#last?.rowsToCome === null) this.#fail(this.#last, reason);
     this.emit('lost', reason);
   }
 
@@ -207,11 +208,23 @@ export class Lease extends EventEmitter<LeaseEvents> {
   #end(): void {
     const reason = 'its worker thread ended';
     this.#lose(reason);
-    for (const [statement, told] of this.#told) this.#fail(statement, told, reason);
+    for (const told of this.#trailing.values()) this.#fail(told, reason);
+    if (this.#last !== null) this.#fail(this.#last, reason);
   }
 
-  #fail(statement: number, { observer, sql, isAlone, rowsToCome }: Told, reason: string): void {
-    this.#told.delete(statement);
+  #find(statement: number): Told | null {
+    return this.#last?.statement === statement ? this.#last : (this.#trailing.get(statement) ?? null);
+  }
+
+  /** @returns whether there was something to be told of the statement */
+  #forget(statement: number): boolean {
+    if (this.#last?.statement !== statement) return this.#trailing.delete(statement);
+    this.#last = null;
+    return true;
+  }
+
+  #fail({ statement, observer, sql, isAlone, rowsToCome }: Told, reason: string): void {
+    this.#forget(statement);
     if (rowsToCome === null) {
       observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone));
     } else {

@@ -77,7 +77,10 @@ export class Execution implements ResultSink {
   readonly clean: boolean;
   readonly sql: string;
   readonly #host: ExecutionHost;
-  readonly #delivery: Delivery;
+  #creditBytes: number;
+  #creditRows: number;
+  /** Made for the first batch that goes before the end; whoever has few rows needs none. */
+  #delivery: Delivery | null = null;
   readonly #gzip: GzipRequest | null;
   #columns: readonly Column[] | null = null;
   #columnsTold = false;
@@ -99,15 +102,8 @@ export class Execution implements ResultSink {
     this.sql = message.sql;
     this.#gzip = message.gzip;
     this.#host = host;
-    this.#delivery = new Delivery(message.creditBytes, message.creditRows, host.spill, host.spillUsage, {
-      post: (batch, fromDisk) => this.#post(batch, null, { fromDisk }),
-      spilled: (rows, bytes) => this.#post(null, null, { spilled: { rows, bytes } }),
-      pause: () => host.pause(),
-      resume: () => host.resume(),
-      hungry: () => this.#flush(),
-      failed: (error) => this.#lose(error),
-      done: () => host.delivered(),
-    });
+    this.#creditBytes = message.creditBytes;
+    this.#creditRows = message.creditRows;
   }
 
   /** Whether the database is done with the statement. */
@@ -117,7 +113,7 @@ export class Execution implements ResultSink {
 
   /** Whether it has ended, and rows of it are still to be handed over. */
   get hasRowsToCome(): boolean {
-    return this.#ended && this.#delivery.isSpilling;
+    return this.#ended && this.#delivery?.isSpilling === true;
   }
 
   /** Whether text would come in another character set from now on. */
@@ -150,7 +146,7 @@ export class Execution implements ResultSink {
       const stop = this.#encoder.encode(at, to, this.#batchRowsMax);
       if (stop === kernelStop.rowTooLarge) this.rowTooLarge();
       else this.#afterRows();
-      if (this.#delivery.isPaused || (stop !== kernelStop.outputFull && stop !== kernelStop.rowsMax)) return stop;
+      if (this.#delivery?.isPaused || (stop !== kernelStop.outputFull && stop !== kernelStop.rowsMax)) return stop;
     }
   }
 
@@ -184,7 +180,12 @@ export class Execution implements ResultSink {
 
   /** The reader takes so much more. */
   credit(bytes: number, rows: number): void {
-    this.#delivery.credit(bytes, rows);
+    if (this.#delivery !== null) {
+      this.#delivery.credit(bytes, rows);
+      return;
+    }
+    this.#creditBytes += bytes;
+    this.#creditRows += rows;
   }
 
   /** Nobody wants to know any more. What the database still sends is read, as it cannot end while its socket is full. */
@@ -210,12 +211,13 @@ export class Execution implements ResultSink {
     const last = this.#encoder?.take() ?? null;
     const batch = last === null ? null : this.#packed(last);
     this.#dropRows();
-    if (end.ok && this.#delivery.isSpilling) {
-      if (batch !== null) this.#delivery.send(batch);
-      this.#delivery.end((rowsToCome) => this.#post(null, { ...end, rowsToCome }));
+    const delivery = this.#delivery;
+    if (end.ok && delivery?.isSpilling) {
+      if (batch !== null) delivery.send(batch);
+      delivery.end((rowsToCome) => this.#post(null, { ...end, rowsToCome }));
       return false;
     }
-    this.#delivery.close();
+    delivery?.close();
     this.#post(batch, end, { idle });
     return idle;
   }
@@ -223,7 +225,7 @@ export class Execution implements ResultSink {
   /** Ends its timers and gives its memory back, on disk too. */
   close(): void {
     this.#dropRows();
-    this.#delivery.close();
+    this.#delivery?.close();
   }
 
   #fail(failure: Failure): void {
@@ -253,7 +255,7 @@ export class Execution implements ResultSink {
 
   /** Rows that the batch under way may have. Compressed ones end where pages do, so that full pages are made of them. */
   get #batchRowsMax(): number {
-    const wanted = this.#delivery.rowsWanted;
+    const wanted = this.#delivery?.rowsWanted ?? this.#creditRows;
     if (this.#gzip === null) return wanted;
     return Math.min(wanted, this.#gzip.pageRows - (this.#toldRows % this.#gzip.pageRows));
   }
@@ -278,7 +280,7 @@ export class Execution implements ResultSink {
 
   #flush(): void {
     // Who reads from disk does not wait for these; and few rows would make small pieces there.
-    if (this.#delivery.isSpilling && this.#columnsTold) {
+    if (this.#delivery?.isSpilling && this.#columnsTold) {
       this.#cancelFlush();
       return;
     }
@@ -291,7 +293,21 @@ export class Execution implements ResultSink {
     const batch = this.#packed(encoded);
     this.#toldRows += batch.rows;
     this.#cancelFlush();
+    this.#delivery ??= this.#begun();
     this.#delivery.send(batch);
+  }
+
+  #begun(): Delivery {
+    const host = this.#host;
+    return new Delivery(this.#creditBytes, this.#creditRows, host.spill, host.spillUsage, {
+      post: (batch, fromDisk) => this.#post(batch, null, { fromDisk }),
+      spilled: (rows, bytes) => this.#post(null, null, { spilled: { rows, bytes } }),
+      pause: () => host.pause(),
+      resume: () => host.resume(),
+      hungry: () => this.#flush(),
+      failed: (error) => this.#lose(error),
+      done: () => host.delivered(),
+    });
   }
 
   /** The batch as it is sent. */
