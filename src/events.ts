@@ -17,6 +17,13 @@ export type ServiceEvent =
   | { readonly type: 'query_removed'; readonly query: string; readonly user: string; readonly reason: string }
   | { readonly type: 'session_opened'; readonly session: string; readonly user: string }
   | { readonly type: 'session_ended'; readonly session: string; readonly user: string; readonly reason: string }
+  | {
+      /** Told once in the minute for which it lasts at the most. */
+      readonly type: 'user_blocked';
+      readonly user: string;
+      readonly failures: number;
+      readonly retryAfterSecs: number;
+    }
   | { readonly type: 'connection_lost'; readonly user: string; readonly reason: string }
   | { readonly type: 'worker_failed'; readonly error: Error }
   | { readonly type: 'accept_failed'; readonly error: Error }

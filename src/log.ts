@@ -21,6 +21,8 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'accept_failed':
       return 'error';
     case 'connection_lost':
+    case 'listening_unprotected':
+    case 'user_blocked':
       return 'warn';
     case 'listening':
     case 'draining':

@@ -134,8 +134,14 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
     observe,
   );
   const accounts = new Accounts(
-    { cacheMs: config.auth_cache_secs * 1_000, cacheMax: config.auth_cache_max, loginsMax: config.logins_max },
+    {
+      cacheMs: config.auth_cache_secs * 1_000,
+      cacheMax: config.auth_cache_max,
+      loginsMax: config.logins_max,
+      failuresMax: config.auth_failures_max,
+    },
     leases,
+    observe,
   );
   const sessions = new Sessions(
     {

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import type { Observe } from '../events.ts';
+import { BlockedError } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
 import { RequestAbortedError } from './body.ts';
 import type { Handlers } from './handlers.ts';
@@ -139,7 +140,7 @@ export class HttpServer implements AsyncDisposable {
         response.destroy();
       } else if (error instanceof HttpError) {
         this.#refuse(request, response, error);
-      } else if (error instanceof RefusedError) {
+      } else if (error instanceof RefusedError || error instanceof BlockedError) {
         this.#refuse(request, response, refusal(error));
       } else {
         const defect = randomBytes(6).toString('hex');
