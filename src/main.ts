@@ -7,6 +7,8 @@ import { Service } from './service.ts';
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 
 async function main(): Promise<void> {
+  // In place of the flags, which may have passwords in them and which every user of this machine could read.
+  process.title = 'sluice';
   const command = readCommand(process.argv.slice(2), process.env);
   if (command.type === 'help') {
     process.stdout.write(helpText());

@@ -159,6 +159,8 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
       resultTimeoutMs: config.result_timeout_secs * 1_000,
       wholeMax: config.whole_results_max,
       removedMax: config.removed_queries_max,
+      logSql: config.log_sql,
+      disconnectMs: config.on_disconnect === 'cancel' ? config.disconnect_secs * 1_000 : null,
     },
     observe,
   );

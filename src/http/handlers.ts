@@ -91,7 +91,7 @@ export class Handlers {
     const identity = { id: newQueryId(), sessionId, owner: account.user };
     const asGzip = acceptsGzip(request.headers['accept-encoding']);
     const query = new Query(identity, queryLimits(body.pagination, asGzip ? limits.gzipLevel : 0, limits), storage);
-    queries.add(query);
+    queries.add(query, body.sql);
     if ('id' in session) query.start(body.sql, (statement, observer) => session.run(statement, observer));
     else query.failed(session);
     await this.#answerPage(query, 0, asGzip, response, true);

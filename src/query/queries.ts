@@ -13,6 +13,10 @@ export interface QueriesOptions {
   readonly wholeMax: number;
   /** Ids of removed queries that are remembered at most. */
   readonly removedMax: number;
+  /** Whether the statements themselves are told. */
+  readonly logSql: boolean;
+  /** How long a client that has hung up may stay away before its statement is cancelled; null: for ever. */
+  readonly disconnectMs: number | null;
 }
 
 interface Entry {
@@ -55,7 +59,8 @@ export class Queries {
     return 'admitted';
   }
 
-  add(query: Query): void {
+  /** @param sql its statement, for the log, if that is to have it */
+  add(query: Query, sql: string): void {
     const { id, owner, sessionId } = query.identity;
     const timer = setTimeout(() => this.#expire(id), this.#options.resultTimeoutMs);
     this.#entries.set(id, { query, timer, polls: 0 });
@@ -66,7 +71,8 @@ export class Queries {
       // One that its client has cancelled is not read any more.
       this.#checkRead();
     };
-    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
+    const logged = this.#options.logSql ? { sql } : {};
+    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner, ...logged });
   }
 
   /** The user's query of that id; another user's does not exist. */

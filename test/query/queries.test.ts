@@ -12,6 +12,8 @@ const defaults: QueriesOptions = {
   resultTimeoutMs: forever,
   wholeMax: 100,
   removedMax: 100,
+  logSql: false,
+  disconnectMs: null,
 };
 
 /** Queries under test, and what they have told. */
@@ -28,7 +30,7 @@ class Stage {
   /** A query whose statement runs until it is told otherwise. */
   add(owner = 'ann'): Query {
     const query = makeQuery(`q${++this.#made}`, owner);
-    this.queries.add(query);
+    this.queries.add(query, 'SELECT 1');
     return query;
   }
 
