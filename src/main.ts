@@ -41,6 +41,7 @@ async function main(): Promise<void> {
     if (signals > 0) process.exit(0);
     throw error;
   }
+  if (config.tls_cert !== '') process.on('SIGHUP', () => void service?.renewCertificate());
   const { embedded } = service;
   process.on('exit', () => embedded?.kill());
   if (signals > 0) {

@@ -1,6 +1,8 @@
 import type { Config, DatabaseConfig } from './config.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
+import { type Certificate, readCertificate } from './http/certificate.ts';
+import { Cors } from './http/cors.ts';
 import { Handlers } from './http/handlers.ts';
 import { HttpServer } from './http/server.ts';
 import { Queries } from './query/queries.ts';
@@ -13,6 +15,14 @@ import { WorkerPool } from './session/worker-pool.ts';
 
 /** How long statements may take to end when the server is told to stop at once. */
 const abortMs = 1_000;
+/** How long a server that stops answers at the least, so that clients learn it from an answer and not from a connection cut. */
+const noticeMs = 1_000;
+/** How long, when it takes no more connections, the answers under way may take. */
+const answerMs = 2_000;
+
+const unprotected =
+  'whoever is on the way can read passwords, statements and rows: give --tls_cert and --tls_key, or listen on ' +
+  '127.0.0.1 behind a proxy with TLS';
 
 /** The running server: the only place that constructs its parts, and the one that takes them down again. */
 export class Service {
@@ -46,6 +56,11 @@ export class Service {
    * @throws Error with one line that says what is in the way
    */
   static async start(config: Config, observe: Observe, signal: AbortSignal): Promise<Service> {
+    // What is wrong with these is told before the private database is made, which takes its time.
+    const doors: Doors = {
+      certificate: config.tls_cert === '' ? null : await readCertificate(config.tls_cert, config.tls_key),
+      cors: config.cors_origin === '' ? null : new Cors(config.cors_origin),
+    };
     let embedded: EmbeddedDatabase | null = null;
     let database = config.database;
     if (database === null) {
@@ -58,16 +73,30 @@ export class Service {
       const { socketPath, user, database: name } = embedded;
       database = { address: { socketPath }, name, user, password: '' };
     }
-    const parts = build(config, observe, database, embedded);
+    const parts = build(config, observe, database, embedded, doors);
     try {
       const url = await parts.server.listen();
       observe({ type: 'listening', address: url });
+      if (doors.certificate === null && !parts.server.isLoopback) {
+        observe({ type: 'listening_unprotected', address: url, advice: unprotected });
+      }
       return new Service(config, observe, parts, url);
     } catch (error) {
       parts.leases.close();
       await parts.workers[Symbol.asyncDispose]();
       await embedded?.stop();
       throw error;
+    }
+  }
+
+  /** Reads the certificate and its key anew. If they are no good, what is served is served on. */
+  async renewCertificate(): Promise<void> {
+    const { tls_cert, tls_key } = this.#config;
+    try {
+      this.#server.renew(await readCertificate(tls_cert, tls_key));
+      this.#observe({ type: 'certificate_renewed', file: tls_cert });
+    } catch (error) {
+      this.#observe({ type: 'certificate_refused', reason: (error as Error).message });
     }
   }
 
@@ -99,6 +128,12 @@ export class Service {
   }
 }
 
+/** What the HTTP side needs and what is read or checked at the very start. */
+interface Doors {
+  readonly certificate: Certificate | null;
+  readonly cors: Cors | null;
+}
+
 interface Parts {
   readonly embedded: EmbeddedDatabase | null;
   readonly workers: WorkerPool;
@@ -109,7 +144,13 @@ interface Parts {
   readonly server: HttpServer;
 }
 
-function build(config: Config, observe: Observe, database: DatabaseConfig, embedded: EmbeddedDatabase | null): Parts {
+function build(
+  config: Config,
+  observe: Observe,
+  database: DatabaseConfig,
+  embedded: EmbeddedDatabase | null,
+  doors: Doors,
+): Parts {
   const workers = new WorkerPool(
     {
       threads: config.worker_threads,
@@ -193,6 +234,7 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
       pipelinedMax: config.pipelined_requests_max,
       requestTimeoutMs: config.request_timeout_secs * 1_000,
       idleTimeoutMs: config.http_idle_secs * 1_000,
+      ...doors,
     },
     handlers,
     observe,

@@ -19,6 +19,7 @@ const retryAfterSecs = 1;
 
 export const httpErrors = {
   badRequest: (reason: string) => new HttpError(400, reason),
+  noHost: () => new HttpError(400, 'the request has no Host header', { Connection: 'close' }),
   unauthorized: (reason: string) => new HttpError(401, reason, { 'WWW-Authenticate': 'Basic realm="sluice"' }),
   notFound: (reason: string) => new HttpError(404, reason),
   methodNotAllowed: (method: string, allow: readonly string[]) =>
