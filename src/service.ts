@@ -104,24 +104,26 @@ export class Service {
   async stop(): Promise<void> {
     const drainMs = this.#config.drain_secs * 1_000;
     this.#handlers.drain();
+    this.#server.drain();
     this.#observe({ type: 'draining', queries: this.#queries.size, drainMs });
-    await this.#queries.read(drainMs);
-    await this.#end(this.#config.kill_timeout_secs * 1_000);
+    await Promise.all([this.#queries.read(drainMs), this.#server.empty(Math.min(noticeMs, drainMs))]);
+    await this.#end(this.#config.kill_timeout_secs * 1_000, answerMs);
   }
 
   /** Cancels everything and ends it, waiting no longer than it takes to tell the database. */
   async abort(): Promise<void> {
     this.#handlers.drain();
-    await this.#end(abortMs);
+    await this.#end(abortMs, 0);
   }
 
-  async #end(killMs: number): Promise<void> {
+  async #end(killMs: number, answerMs: number): Promise<void> {
     this.#queries.cancelAll();
     await this.#leases.settled(killMs);
-    this.#queries.close();
     this.#sessions.endAll('the server is stopping');
     this.#leases.close();
-    await this.#server[Symbol.asyncDispose]();
+    await this.#server.close(answerMs);
+    // Until now a client could come for the last answer of its query.
+    this.#queries.close();
     await this.#workers[Symbol.asyncDispose]();
     await this.embedded?.stop();
     this.#observe({ type: 'stopped' });
