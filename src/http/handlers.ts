@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { newQueryId, newSessionId } from '../ids.ts';
+import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
 import { InvalidRequestError, type Pagination, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
 import { pageBody, statsBody } from '../protocol/v1/response.ts';
 import type { Queries } from '../query/queries.ts';
@@ -225,5 +225,13 @@ function stopping(): Error {
 }
 
 function unknownQuery(id: string): Error {
+  const begun = timeOfQueryId(id);
+  if (begun !== null && begun < performance.timeOrigin) {
+    const started = new Date(performance.timeOrigin).toISOString();
+    return httpErrors.notFound(
+      `query ${id} was begun before this server started at ${started}: a restart forgets all queries; ` +
+        'send the statement again if it may run twice',
+    );
+  }
   return httpErrors.notFound(`no query ${/^[\w.-]{1,64}$/.test(id) ? id : 'of that id'}`);
 }
