@@ -147,6 +147,7 @@ export class Handlers {
       queries.release(query);
       // Nobody but the client of its first request can know the query's id: if it goes before the answer, the query goes too.
       if (isFirst && !response.headersSent) queries.finish(query, abandoned);
+      else if (!response.writableFinished) queries.hungUp(query);
     });
     await replyPage(response, pageBody(query.identity, await ready), asGzip);
   }

@@ -23,6 +23,8 @@ interface Entry {
   readonly query: Query;
   readonly timer: NodeJS.Timeout;
   polls: number;
+  /** Runs while a client that has hung up stays away. */
+  awayTimer: NodeJS.Timeout | null;
 }
 
 export type Admission = 'admitted' | 'server full' | 'user full';
@@ -63,7 +65,7 @@ export class Queries {
   add(query: Query, sql: string): void {
     const { id, owner, sessionId } = query.identity;
     const timer = setTimeout(() => this.#expire(id), this.#options.resultTimeoutMs);
-    this.#entries.set(id, { query, timer, polls: 0 });
+    this.#entries.set(id, { query, timer, polls: 0, awayTimer: null });
     this.#countRunning(owner, 1);
     query.onSettled = () => {
       this.#countRunning(owner, -1);
@@ -75,10 +77,12 @@ export class Queries {
     this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner, ...logged });
   }
 
-  /** The user's query of that id; another user's does not exist. */
+  /** The user's query of that id, whose client is thereby known to be there; another user's does not exist. */
   find(id: string, user: string): Query | undefined {
-    const query = this.#entries.get(id)?.query;
-    return query?.identity.owner === user ? query : undefined;
+    const entry = this.#entries.get(id);
+    if (entry?.query.identity.owner !== user) return undefined;
+    clearAway(entry);
+    return entry.query;
   }
 
   /** Why the user's query of that id is no more, if it is remembered. */
@@ -100,6 +104,16 @@ export class Queries {
     entry.polls--;
     if (entry.polls === 0) this.#watch.delete(query);
     this.#answered(entry);
+  }
+
+  /** Told when a client has gone before it had its answer. Unless it comes back in time, its statement is cancelled. */
+  hungUp(query: Query): void {
+    const entry = this.#entries.get(query.identity.id);
+    const { disconnectMs } = this.#options;
+    // Another poll is a client that is still there.
+    if (disconnectMs === null || entry === undefined || entry.polls > 0 || !query.isRunning) return;
+    clearAway(entry);
+    entry.awayTimer = setTimeout(() => query.cancelByClient(failures.hungUp(disconnectMs / 1_000)), disconnectMs);
   }
 
   /** Begins the clock of a query anew, which was asked about and answered at once. */
@@ -156,9 +170,10 @@ export class Queries {
 
   close(): void {
     this.#watch.close();
-    for (const { timer, query } of this.#entries.values()) {
-      clearTimeout(timer);
-      query.remove(failures.shuttingDown());
+    for (const entry of this.#entries.values()) {
+      clearTimeout(entry.timer);
+      clearAway(entry);
+      entry.query.remove(failures.shuttingDown());
     }
     this.#entries.clear();
   }
@@ -176,6 +191,7 @@ export class Queries {
     const entry = this.#entries.get(id);
     if (entry === undefined) return;
     clearTimeout(entry.timer);
+    clearAway(entry);
     this.#entries.delete(id);
     this.#watch.delete(query);
     this.#read.delete(query);
@@ -212,4 +228,9 @@ export class Queries {
       bytes: stats.result.bytes,
     });
   }
+}
+
+function clearAway(entry: Entry): void {
+  if (entry.awayTimer !== null) clearTimeout(entry.awayTimer);
+  entry.awayTimer = null;
 }

@@ -132,10 +132,10 @@ export class Query implements StatementObserver {
   }
 
   /** Ends the statement as its client wishes; does nothing if it has ended. */
-  cancelByClient(): void {
+  cancelByClient(failure = failures.cancelled()): void {
     if (!this.isRunning) return;
     this.#isCancelled = true;
-    this.cancel(failures.cancelled());
+    this.cancel(failure);
   }
 
   /** Ends the statement; does nothing if it has ended. */

@@ -76,6 +76,11 @@ export const failures = {
   noSuchSession: (id: string): Failure =>
     own(90001, `no session '${id}': it never existed, has expired, was one-off, or is another user's`),
   cancelled: (): Failure => own(90002, 'the statement was cancelled by the client'),
+  hungUp: (secs: number): Failure =>
+    own(
+      90002,
+      `the statement was cancelled: its client hung up and did not come back within ${secs} s (--on_disconnect)`,
+    ),
   expired: (secs: number): Failure => own(90003, `the result expired: not polled for ${secs} s`),
   sessionQueueFull: (max: number): Failure =>
     own(90004, `the session already has ${max} statements waiting (--session_queue_max); wait for one to end`),
