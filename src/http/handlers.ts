@@ -137,7 +137,10 @@ export class Handlers {
     isFirst = false,
   ): Promise<void> {
     const { queries } = this.#parts;
-    if (response.destroyed) throw new RequestAbortedError('the client went away before its page was looked for');
+    if (response.destroyed) {
+      queries.hungUp(query);
+      throw new RequestAbortedError('the client went away before its page was looked for');
+    }
     const ready = query.page(number);
     if (ready === null)
       throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
