@@ -3,7 +3,19 @@ export type ServiceEvent =
   | { readonly type: 'listening'; readonly address: string }
   | { readonly type: 'draining'; readonly queries: number; readonly drainMs: number }
   | { readonly type: 'stopped' }
-  | { readonly type: 'query_started'; readonly query: string; readonly session: string; readonly user: string }
+  /** Passwords and rows can be read on their way. */
+  | { readonly type: 'listening_unprotected'; readonly address: string; readonly advice: string }
+  | { readonly type: 'certificate_renewed'; readonly file: string }
+  /** What was shown before is shown on. */
+  | { readonly type: 'certificate_refused'; readonly reason: string }
+  | {
+      readonly type: 'query_started';
+      readonly query: string;
+      readonly session: string;
+      readonly user: string;
+      /** Only with --log_sql. */
+      readonly sql?: string;
+    }
   | {
       readonly type: 'query_settled';
       readonly query: string;
@@ -19,6 +31,13 @@ export type ServiceEvent =
   | { readonly type: 'query_removed'; readonly query: string; readonly user: string; readonly reason: string }
   | { readonly type: 'session_opened'; readonly session: string; readonly user: string }
   | { readonly type: 'session_ended'; readonly session: string; readonly user: string; readonly reason: string }
+  | {
+      /** Told once in the minute for which it lasts at the most. */
+      readonly type: 'user_blocked';
+      readonly user: string;
+      readonly failures: number;
+      readonly retryAfterSecs: number;
+    }
   | { readonly type: 'connection_lost'; readonly user: string; readonly reason: string }
   | { readonly type: 'worker_failed'; readonly error: Error }
   | { readonly type: 'accept_failed'; readonly error: Error }

@@ -14,6 +14,11 @@ export function newQueryId(): string {
   return Date.now().toString(16).padStart(12, '0') + randomHex();
 }
 
+/** When a query of that id was begun, in milliseconds since 1970; null if it is no id of a query. */
+export function timeOfQueryId(id: string): number | null {
+  return /^[0-9a-f]{44}$/.test(id) ? Number.parseInt(id.slice(0, 12), 16) : null;
+}
+
 /** 128 random bits in hexadecimal. */
 function randomHex(): string {
   if (taken === random.length) {

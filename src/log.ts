@@ -10,8 +10,13 @@ export function openLog(level: LogLevel): Observe {
     const eventLevel = levelOf(event);
     if (!log.isLevelEnabled(eventLevel)) return;
     const { type, ...details } = event;
-    log[eventLevel]('error' in event ? { ...details, error: undefined, err: event.error } : details, type);
+    log[eventLevel]('error' in event ? { ...details, error: undefined, err: describe(event.error) } : details, type);
   };
+}
+
+/** What else hangs on an error, such as the statement that a driver hangs on it, is nobody's to read. */
+function describe({ name, message, stack }: Error): object {
+  return { type: name, message, stack };
 }
 
 function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
@@ -19,15 +24,21 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'request_failed':
     case 'worker_failed':
     case 'accept_failed':
+    case 'certificate_refused':
       return 'error';
     case 'connection_lost':
+    case 'listening_unprotected':
+    case 'user_blocked':
       return 'warn';
+    case 'query_started':
+      // Whoever asks for the SQL wants to see it at the level that is usual.
+      return event.sql === undefined ? 'debug' : 'info';
+    case 'certificate_renewed':
     case 'listening':
     case 'draining':
     case 'stopped':
     case 'embedded_database':
       return 'info';
-    case 'query_started':
     case 'query_settled':
     case 'query_removed':
     case 'session_opened':

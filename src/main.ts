@@ -7,6 +7,8 @@ import { Service } from './service.ts';
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 
 async function main(): Promise<void> {
+  // In place of the flags, which may have passwords in them and which every user of this machine could read.
+  process.title = 'sluice';
   const command = readCommand(process.argv.slice(2), process.env);
   if (command.type === 'help') {
     process.stdout.write(helpText());
@@ -39,6 +41,7 @@ async function main(): Promise<void> {
     if (signals > 0) process.exit(0);
     throw error;
   }
+  if (config.tls_cert !== '') process.on('SIGHUP', () => void service?.renewCertificate());
   const { embedded } = service;
   process.on('exit', () => embedded?.kill());
   if (signals > 0) {

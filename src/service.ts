@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import type { Config, DatabaseConfig } from './config.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
+import { type Certificate, readCertificate } from './http/certificate.ts';
+import { Cors } from './http/cors.ts';
 import { Handlers } from './http/handlers.ts';
 import { HttpServer } from './http/server.ts';
 import { Statements } from './http/statements.ts';
@@ -19,6 +21,14 @@ import { SpillUsage } from './wire/spill-usage.ts';
 
 /** How long statements may take to end when the server is told to stop at once. */
 const abortMs = 1_000;
+/** How long a server that stops answers at the least, so that clients learn it from an answer and not from a connection cut. */
+const noticeMs = 1_000;
+/** How long, when it takes no more connections, the answers under way may take. */
+const answerMs = 2_000;
+
+const unprotected =
+  'whoever is on the way can read passwords, statements and rows: give --tls_cert and --tls_key, or listen on ' +
+  '127.0.0.1 behind a proxy with TLS';
 
 /** The running server: the only place that constructs its parts, and the one that takes them down again. */
 export class Service {
@@ -54,6 +64,11 @@ export class Service {
    * @throws Error with one line that says what is in the way
    */
   static async start(config: Config, observe: Observe, signal: AbortSignal): Promise<Service> {
+    // What is wrong with these is told before the private database is made, which takes its time.
+    const doors: Doors = {
+      certificate: config.tls_cert === '' ? null : await readCertificate(config.tls_cert, config.tls_key),
+      cors: config.cors_origin === '' ? null : new Cors(config.cors_origin),
+    };
     let embedded: EmbeddedDatabase | null = null;
     let database = config.database;
     if (database === null) {
@@ -68,10 +83,13 @@ export class Service {
     }
     // A process that was killed may have left a file that it had just made.
     await rm(spillFolder(config), { recursive: true, force: true }).catch(() => {});
-    const parts = build(config, observe, database, embedded);
+    const parts = build(config, observe, database, embedded, doors);
     try {
       const url = await parts.server.listen();
       observe({ type: 'listening', address: url });
+      if (doors.certificate === null && !parts.server.isLoopback) {
+        observe({ type: 'listening_unprotected', address: url, advice: unprotected });
+      }
       return new Service(config, observe, parts, url);
     } catch (error) {
       parts.leases.close();
@@ -81,33 +99,52 @@ export class Service {
     }
   }
 
+  /** Reads the certificate and its key anew. If they are no good, what is served is served on. */
+  async renewCertificate(): Promise<void> {
+    const { tls_cert, tls_key } = this.#config;
+    try {
+      this.#server.renew(await readCertificate(tls_cert, tls_key));
+      this.#observe({ type: 'certificate_renewed', file: tls_cert });
+    } catch (error) {
+      this.#observe({ type: 'certificate_refused', reason: (error as Error).message });
+    }
+  }
+
   /** Lets running results be read for a while, then cancels what is left and ends everything. */
   async stop(): Promise<void> {
     const drainMs = this.#config.drain_secs * 1_000;
     this.#handlers.drain();
+    this.#server.drain();
     this.#observe({ type: 'draining', queries: this.#queries.size, drainMs });
-    await this.#queries.read(drainMs);
-    await this.#end(this.#config.kill_timeout_secs * 1_000);
+    await Promise.all([this.#queries.read(drainMs), this.#server.empty(Math.min(noticeMs, drainMs))]);
+    await this.#end(this.#config.kill_timeout_secs * 1_000, answerMs);
   }
 
   /** Cancels everything and ends it, waiting no longer than it takes to tell the database. */
   async abort(): Promise<void> {
     this.#handlers.drain();
-    await this.#end(abortMs);
+    await this.#end(abortMs, 0);
   }
 
-  async #end(killMs: number): Promise<void> {
+  async #end(killMs: number, answerMs: number): Promise<void> {
     this.#queries.cancelAll();
     await this.#leases.settled(killMs);
     this.#queue.close();
-    this.#queries.close();
     this.#sessions.endAll('the server is stopping');
     this.#leases.close();
-    await this.#server[Symbol.asyncDispose]();
+    await this.#server.close(answerMs);
+    // Until now a client could come for the last answer of its query.
+    this.#queries.close();
     await this.#workers[Symbol.asyncDispose]();
     await this.embedded?.stop();
     this.#observe({ type: 'stopped' });
   }
+}
+
+/** What the HTTP side needs and what is read or checked at the very start. */
+interface Doors {
+  readonly certificate: Certificate | null;
+  readonly cors: Cors | null;
 }
 
 interface Parts {
@@ -121,7 +158,13 @@ interface Parts {
   readonly server: HttpServer;
 }
 
-function build(config: Config, log: Observe, database: DatabaseConfig, embedded: EmbeddedDatabase | null): Parts {
+function build(
+  config: Config,
+  log: Observe,
+  database: DatabaseConfig,
+  embedded: EmbeddedDatabase | null,
+  doors: Doors,
+): Parts {
   const metrics = new Metrics();
   const observe = observeWith(log, metrics.observe);
   const spillUsage = SpillUsage.forThreads(config.worker_threads, config.spill_total_bytes_max);
@@ -154,8 +197,14 @@ function build(config: Config, log: Observe, database: DatabaseConfig, embedded:
     observe,
   );
   const accounts = new Accounts(
-    { cacheMs: config.auth_cache_secs * 1_000, cacheMax: config.auth_cache_max, loginsMax: config.logins_max },
+    {
+      cacheMs: config.auth_cache_secs * 1_000,
+      cacheMax: config.auth_cache_max,
+      loginsMax: config.logins_max,
+      failuresMax: config.auth_failures_max,
+    },
     leases,
+    observe,
   );
   const sessions = new Sessions(
     {
@@ -174,6 +223,8 @@ function build(config: Config, log: Observe, database: DatabaseConfig, embedded:
       resultTimeoutMs: config.result_timeout_secs * 1_000,
       wholeMax: config.whole_results_max,
       removedMax: config.removed_queries_max,
+      logSql: config.log_sql,
+      disconnectMs: config.on_disconnect === 'cancel' ? config.disconnect_secs * 1_000 : null,
     },
     observe,
   );
@@ -225,6 +276,7 @@ function build(config: Config, log: Observe, database: DatabaseConfig, embedded:
       pipelinedMax: config.pipelined_requests_max,
       requestTimeoutMs: config.request_timeout_secs * 1_000,
       idleTimeoutMs: config.http_idle_secs * 1_000,
+      ...doors,
     },
     handlers,
     observe,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { newQueryId } from '#src/ids.js';
+import { newQueryId, newSessionId, timeOfQueryId } from '#src/ids.js';
 
 t.test('ids sort by time, and what is not time in them is random', async (t) => {
   const first = newQueryId();
@@ -12,4 +12,13 @@ t.test('ids sort by time, and what is not time in them is random', async (t) => 
   const tails = new Set(Array.from({ length: 1_000 }, () => newQueryId().slice(12)));
   t.equal(tails.size, 1_000);
   t.ok(4 * first.slice(12).length >= 96, 'at least 96 bits of it');
+});
+
+t.test('the time of an id can be read from it, and from nothing else', async (t) => {
+  const before = Date.now();
+  const time = timeOfQueryId(newQueryId()) as number;
+  t.ok(time >= before && time <= Date.now());
+  for (const id of ['', '0195c0ffee', newSessionId(), `${newQueryId()}0`, newQueryId().replace(/.$/, 'g')]) {
+    t.equal(timeOfQueryId(id), null, id);
+  }
 });

@@ -12,7 +12,12 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'draining', queries: 2, drainMs: 30_000 }, 'info'],
   [{ type: 'stopped' }, 'info'],
   [{ type: 'embedded_database', message: 'making the sample database' }, 'info'],
+  [{ type: 'listening_unprotected', address: 'http://0.0.0.0:8000', advice: 'give --tls_cert and --tls_key' }, 'warn'],
+  [{ type: 'certificate_renewed', file: '/cert.pem' }, 'info'],
+  [{ type: 'certificate_refused', reason: '--tls_key /key.pem is not the private key of --tls_cert' }, 'error'],
+  [{ type: 'user_blocked', user: 'root', failures: 60, retryAfterSecs: 12 }, 'warn'],
   [{ type: 'query_started', query: 'q1', session: 's1', user: 'root' }, 'debug'],
+  [{ type: 'query_started', query: 'q1', session: 's1', user: 'root', sql: 'SELECT "1"' }, 'info'],
   [
     {
       type: 'query_settled',
@@ -23,6 +28,7 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
       runningMs: 1.5,
       rows: 0,
       bytes: 0,
+      spilledBytes: 0,
     },
     'debug',
   ],
@@ -51,10 +57,12 @@ t.test('an event is one line of JSON on standard error, with its level, its time
 
 t.test('an error is logged with its message and its stack', async (t) => {
   for (const line of logged('error')) {
+    if (line['err'] === undefined) continue;
     const error = line['err'] as { message: string; stack: string; type: string };
     t.match(error.message, /^(thread|socket|oops)$/);
     t.match(error.stack, /^Error: (thread|socket|oops)\n\s+at /);
     t.notOk('error' in line, 'and not twice');
+    t.strictSame(Object.keys(error).sort(), ['message', 'stack', 'type'], 'what else hangs on it is left out');
   }
 });
 
@@ -76,7 +84,7 @@ function logged(level: string): Record<string, unknown>[] {
     import { openLog } from ${JSON.stringify(LOG_MODULE)};
     const observe = openLog(${JSON.stringify(level)});
     for (const event of ${JSON.stringify(events)}) {
-      observe('error' in event ? { ...event, error: new Error(event.error) } : event);
+      observe('error' in event ? { ...event, error: Object.assign(new Error(event.error), { sql: 'SELECT 1' }) } : event);
     }
     process.exit(0);`;
   const cwd = fileURLToPath(new URL('.', import.meta.url));

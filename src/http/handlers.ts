@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { newQueryId, newSessionId } from '../ids.ts';
+import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
 import { InvalidRequestError, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
 import { pageBody, statsBody } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
@@ -98,7 +98,7 @@ export class Handlers {
     const identity = { id: newQueryId(), sessionId, owner: account.user };
     const asGzip = acceptsGzip(request.headers['accept-encoding']);
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers);
-    queries.add(query);
+    queries.add(query, body.sql);
     if (place === null) statements.runLater(query, body, account, sessionId);
     else statements.run(query, body, place);
     await this.#answerPage(query, 0, asGzip, response, true);
@@ -149,7 +149,10 @@ export class Handlers {
     isFirst = false,
   ): Promise<void> {
     const { queries } = this.#parts;
-    if (response.destroyed) throw new RequestAbortedError('the client went away before its page was looked for');
+    if (response.destroyed) {
+      queries.hungUp(query);
+      throw new RequestAbortedError('the client went away before its page was looked for');
+    }
     const ready = query.page(number);
     if (ready === null)
       throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
@@ -159,6 +162,7 @@ export class Handlers {
       queries.release(query);
       // Nobody but the client of its first request can know the query's id: if it goes before the answer, the query goes too.
       if (isFirst && !response.headersSent) queries.finish(query, abandoned);
+      else if (!response.writableFinished) queries.hungUp(query);
     });
     await replyPage(response, pageBody(query.identity, await ready), asGzip);
   }
@@ -220,5 +224,13 @@ function stopping(): Error {
 }
 
 function unknownQuery(id: string): Error {
+  const begun = timeOfQueryId(id);
+  if (begun !== null && begun < performance.timeOrigin) {
+    const started = new Date(performance.timeOrigin).toISOString();
+    return httpErrors.notFound(
+      `query ${id} was begun before this server started at ${started}: a restart forgets all queries; ` +
+        'send the statement again if it may run twice',
+    );
+  }
   return httpErrors.notFound(`no query ${/^[\w.-]{1,64}$/.test(id) ? id : 'of that id'}`);
 }

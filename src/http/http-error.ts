@@ -1,3 +1,4 @@
+import { BlockedError } from '../session/accounts.ts';
 import type { RefusedError } from '../session/lease.ts';
 
 /** An answer other than 200: the status, and the reason as one line of plain text (decisions, "Status codes"). */
@@ -18,19 +19,24 @@ const retryAfterSecs = 1;
 
 export const httpErrors = {
   badRequest: (reason: string) => new HttpError(400, reason),
+  noHost: () => new HttpError(400, 'the request has no Host header', { Connection: 'close' }),
   unauthorized: (reason: string) => new HttpError(401, reason, { 'WWW-Authenticate': 'Basic realm="sluice"' }),
   notFound: (reason: string) => new HttpError(404, reason),
   methodNotAllowed: (method: string, allow: readonly string[]) =>
     new HttpError(405, `${method} is not allowed here; allowed: ${allow.join(', ')}`, { Allow: allow.join(', ') }),
   bodyTooLarge: (max: number) => new HttpError(413, `the body is larger than ${max} bytes (--body_bytes_max)`),
   unsupportedMediaType: (reason: string) => new HttpError(415, reason),
-  tooManyRequests: (reason: string) => new HttpError(429, reason, { 'Retry-After': String(retryAfterSecs) }),
+  expectationFailed: (expected: string) => new HttpError(417, `this expectation cannot be met: ${expected}`),
+  tooManyRequests: (reason: string, afterSecs = retryAfterSecs) =>
+    new HttpError(429, reason, { 'Retry-After': String(afterSecs) }),
   defect: (id: string) => new HttpError(500, `a defect of the server, logged as ${id}`),
   unavailable: (reason: string) => new HttpError(503, reason, { 'Retry-After': String(retryAfterSecs) }),
 } as const;
 
-/** What a client is told when no session was opened. */
-export function refusal({ refusal, message }: RefusedError): HttpError {
+/** What a client is told when no session was opened, or not even tried for. */
+export function refusal(error: RefusedError | BlockedError): HttpError {
+  if (error instanceof BlockedError) return httpErrors.tooManyRequests(error.message, error.retryAfterSecs);
+  const { refusal, message } = error;
   switch (refusal.kind) {
     case 'denied':
       return httpErrors.unauthorized(message);

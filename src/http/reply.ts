@@ -14,6 +14,7 @@ export function replyText(
     'Content-Type': 'text/plain; charset=utf-8',
     'Content-Length': body.length,
     'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
     ...headers,
   });
   response.end(body);
@@ -30,6 +31,7 @@ export function replyErrorUnended(response: ServerResponse, error: HttpError): v
     'Content-Type': 'text/plain; charset=utf-8',
     'Content-Length': body.length,
     'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
     Connection: 'close',
     ...error.headers,
   });
@@ -38,7 +40,7 @@ export function replyErrorUnended(response: ServerResponse, error: HttpError): v
 
 /** 200 with an empty body, which is all that `final_uri` answers. */
 export function replyEmpty(response: ServerResponse): void {
-  response.writeHead(200, { 'Content-Length': 0, 'Cache-Control': 'no-store' });
+  response.writeHead(200, { 'Content-Length': 0, 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' });
   response.end();
 }
 
@@ -58,7 +60,9 @@ export function replyJson(response: ServerResponse, parts: readonly (string | Ui
  */
 export function replyPage(response: ServerResponse, parts: BodyParts, asGzip: boolean): void | Promise<void> {
   if (!parts.some(isDeflated)) return replyJson(response, parts as readonly (string | Uint8Array)[]);
-  const headers = { Vary: 'Accept-Encoding' };
+  // What the answer was already said to vary by (see cors.ts).
+  const vary = response.getHeader('Vary');
+  const headers = { Vary: vary === undefined ? 'Accept-Encoding' : `${vary}, Accept-Encoding` };
   if (!asGzip) return inflated(parts).then((plain) => replyJson(response, plain, headers));
   replyParts(response, gzipPieces(parts), { ...headers, 'Content-Encoding': 'gzip' });
 }
@@ -71,6 +75,7 @@ function replyParts(response: ServerResponse, parts: readonly (string | Uint8Arr
     'Content-Type': 'application/json',
     'Content-Length': length,
     'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
     ...headers,
   });
   const last = parts.length - 1;

@@ -13,12 +13,18 @@ export interface QueriesOptions {
   readonly wholeMax: number;
   /** Ids of removed queries that are remembered at most. */
   readonly removedMax: number;
+  /** Whether the statements themselves are told. */
+  readonly logSql: boolean;
+  /** How long a client that has hung up may stay away before its statement is cancelled; null: for ever. */
+  readonly disconnectMs: number | null;
 }
 
 interface Entry {
   readonly query: Query;
   readonly timer: NodeJS.Timeout;
   polls: number;
+  /** Runs while a client that has hung up stays away. */
+  awayTimer: NodeJS.Timeout | null;
 }
 
 export type Admission = 'admitted' | 'server full' | 'user full';
@@ -55,10 +61,11 @@ export class Queries {
     return 'admitted';
   }
 
-  add(query: Query): void {
+  /** @param sql its statement, for the log, if that is to have it */
+  add(query: Query, sql: string): void {
     const { id, owner, sessionId } = query.identity;
     const timer = setTimeout(() => this.#expire(id), this.#options.resultTimeoutMs);
-    this.#entries.set(id, { query, timer, polls: 0 });
+    this.#entries.set(id, { query, timer, polls: 0, awayTimer: null });
     this.#countRunning(owner, 1);
     query.onSettled = () => {
       this.#countRunning(owner, -1);
@@ -66,13 +73,16 @@ export class Queries {
       // One that its client has cancelled is not read any more.
       this.#checkRead();
     };
-    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
+    const logged = this.#options.logSql ? { sql } : {};
+    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner, ...logged });
   }
 
-  /** The user's query of that id; another user's does not exist. */
+  /** The user's query of that id, whose client is thereby known to be there; another user's does not exist. */
   find(id: string, user: string): Query | undefined {
-    const query = this.#entries.get(id)?.query;
-    return query?.identity.owner === user ? query : undefined;
+    const entry = this.#entries.get(id);
+    if (entry?.query.identity.owner !== user) return undefined;
+    clearAway(entry);
+    return entry.query;
   }
 
   /** Why the user's query of that id is no more, if it is remembered. */
@@ -94,6 +104,16 @@ export class Queries {
     entry.polls--;
     if (entry.polls === 0) this.#watch.delete(query);
     this.#answered(entry);
+  }
+
+  /** Told when a client has gone before it had its answer. Unless it comes back in time, its statement is cancelled. */
+  hungUp(query: Query): void {
+    const entry = this.#entries.get(query.identity.id);
+    const { disconnectMs } = this.#options;
+    // Another poll is a client that is still there.
+    if (disconnectMs === null || entry === undefined || entry.polls > 0 || !query.isRunning) return;
+    clearAway(entry);
+    entry.awayTimer = setTimeout(() => query.cancelByClient(causes.hungUp(disconnectMs / 1_000)), disconnectMs);
   }
 
   /** Begins the clock of a query anew, which was asked about and answered at once. */
@@ -149,9 +169,10 @@ export class Queries {
 
   close(): void {
     this.#watch.close();
-    for (const { timer, query } of this.#entries.values()) {
-      clearTimeout(timer);
-      query.remove(causes.shuttingDown());
+    for (const entry of this.#entries.values()) {
+      clearTimeout(entry.timer);
+      clearAway(entry);
+      entry.query.remove(causes.shuttingDown());
     }
     this.#entries.clear();
   }
@@ -169,6 +190,7 @@ export class Queries {
     const entry = this.#entries.get(id);
     if (entry === undefined) return;
     clearTimeout(entry.timer);
+    clearAway(entry);
     this.#entries.delete(id);
     this.#watch.delete(query);
     this.#read.delete(query);
@@ -206,4 +228,9 @@ export class Queries {
       spilledBytes: stats.spill.bytes,
     });
   }
+}
+
+function clearAway(entry: Entry): void {
+  if (entry.awayTimer !== null) clearTimeout(entry.awayTimer);
+  entry.awayTimer = null;
 }

@@ -154,10 +154,10 @@ export class Query implements StatementObserver {
   }
 
   /** Ends the statement as its client wishes; does nothing if it has ended. */
-  cancelByClient(): void {
+  cancelByClient(cause = causes.cancelled()): void {
     if (!this.isRunning) return;
     this.#isCancelled = true;
-    this.cancel(causes.cancelled());
+    this.cancel(cause);
   }
 
   /** Ends the statement; does nothing if it has ended. */

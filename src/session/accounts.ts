@@ -1,4 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
+import type { Observe } from '../events.ts';
 import { RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
 
@@ -19,25 +20,52 @@ export interface AccountsOptions {
   readonly cacheMax: number;
   /** Logins under way at once. */
   readonly loginsMax: number;
+  /** Wrong passwords of one user in a minute; after that, the database is not asked until the minute is over. */
+  readonly failuresMax: number;
 }
+
+/** The user has given too many wrong passwords, and the database was not asked about this one. */
+export class BlockedError extends Error {
+  override readonly name = 'BlockedError';
+  readonly retryAfterSecs: number;
+
+  constructor(retryAfterSecs: number) {
+    super(`too many wrong passwords for this user (--auth_failures_max); try again in ${retryAfterSecs} s`);
+    this.retryAfterSecs = retryAfterSecs;
+  }
+}
+
+/** The wrong passwords of a user in a minute, which begins with the first. Logins under way count as wrong until they are told right. */
+interface Failures {
+  readonly until: number;
+  count: number;
+  isTold: boolean;
+}
+
+const failuresMs = 60_000;
 
 /** Asks the database whether a user and password are right, and remembers a yes for a while, as a keyed hash. */
 export class Accounts {
   readonly #options: AccountsOptions;
   readonly #leases: Leases;
+  readonly #observe: Observe;
   readonly #key = randomBytes(32).toString('hex');
-  /** When each accepted pair stops being trusted; the oldest first. */
+  /** When each accepted pair stops being trusted, or stopped; the oldest first. */
   readonly #trusted = new Map<string, number>();
   readonly #logins = new Map<string, Promise<void>>();
+  /** By a hash of the user's name, which may be of any length; the oldest first. */
+  readonly #failures = new Map<string, Failures>();
 
-  constructor(options: AccountsOptions, leases: Leases) {
+  constructor(options: AccountsOptions, leases: Leases, observe: Observe) {
     this.#options = options;
     this.#leases = leases;
+    this.#observe = observe;
   }
 
   /**
    * The account, at once if the pair is trusted.
    * @throws RefusedError by the promise, of kind `denied` if the pair is wrong, else `unavailable`
+   * @throws BlockedError by the promise
    */
   verify(credentials: Credentials): Account | Promise<Account> {
     const { user, password } = credentials;
@@ -62,12 +90,52 @@ export class Accounts {
 
   async #login({ user, password, digest }: Account): Promise<void> {
     const asked = Date.now();
-    await this.#leases.login({ login: { user, password, database: null }, digest });
+    // Whoever knows a password that was right a while ago is not locked out by those who guess.
+    const failures = this.#trusted.has(digest) ? null : this.#admit(user);
+    try {
+      await this.#leases.login({ login: { user, password, database: null }, digest });
+    } catch (error) {
+      const isDenied = error instanceof RefusedError && error.refusal.kind === 'denied';
+      if (isDenied) this.#trusted.delete(digest);
+      else if (failures !== null) failures.count--;
+      throw error;
+    }
+    if (failures !== null) failures.count--;
     this.#trusted.delete(digest);
     this.#trusted.set(digest, asked + this.#options.cacheMs);
     for (const oldest of this.#trusted.keys()) {
       if (this.#trusted.size <= this.#options.cacheMax) break;
       this.#trusted.delete(oldest);
+    }
+  }
+
+  /** Counts a login as wrong until it is told right. */
+  #admit(user: string): Failures {
+    const now = performance.now();
+    const key = hash('sha256', user, 'base64');
+    let failures = this.#failures.get(key);
+    if (failures === undefined || failures.until <= now) {
+      this.#forgetFailures(now);
+      failures = { until: now + failuresMs, count: 0, isTold: false };
+      this.#failures.delete(key);
+      this.#failures.set(key, failures);
+    }
+    if (failures.count < this.#options.failuresMax) {
+      failures.count++;
+      return failures;
+    }
+    const retryAfterSecs = Math.ceil((failures.until - now) / 1_000);
+    if (!failures.isTold) {
+      failures.isTold = true;
+      this.#observe({ type: 'user_blocked', user: user.slice(0, 200), failures: failures.count, retryAfterSecs });
+    }
+    throw new BlockedError(retryAfterSecs);
+  }
+
+  #forgetFailures(now: number): void {
+    for (const [key, { until }] of this.#failures) {
+      if (until > now && this.#failures.size < this.#options.cacheMax) return;
+      this.#failures.delete(key);
     }
   }
 }

@@ -30,7 +30,8 @@ export class Leases {
   readonly #workers: WorkerPool;
   readonly #observe: Observe;
   readonly #idle = new Map<string, { lease: Lease; since: number }[]>();
-  readonly #lent = new Map<Lease, LeaseOwner>();
+  /** With the keys under which they are kept. Passwords are not: a connection that is open needs none on this thread. */
+  readonly #lent = new Map<Lease, string>();
   readonly #sweepTimer: NodeJS.Timeout;
   #opening = 0;
 
@@ -47,9 +48,10 @@ export class Leases {
    * @throws RefusedError by the promise, if the database refuses the login or cannot be reached
    */
   acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
-    const kept = this.#takeIdle(keyOf(owner));
+    const key = keyOf(owner);
+    const kept = this.#takeIdle(key);
     if (kept !== undefined) {
-      this.#lend(kept, owner);
+      this.#lent.set(kept, key);
       return kept;
     }
     if (this.size >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
@@ -58,10 +60,10 @@ export class Leases {
 
   /** Gives back a connection that is idle and as new. */
   release(lease: Lease): void {
-    const owner = this.#lent.get(lease);
-    if (owner === undefined) return;
+    const key = this.#lent.get(lease);
+    if (key === undefined) return;
     this.#lent.delete(lease);
-    this.#keep(lease, owner);
+    this.#keep(lease, key);
     this.onFree?.();
   }
 
@@ -86,7 +88,7 @@ export class Leases {
       if (error instanceof RefusedError && error.refusal.kind === 'database') return;
       throw error;
     }
-    if (this.size < this.#options.connectionsMax) this.#keep(lease, owner);
+    if (this.size < this.#options.connectionsMax) this.#keep(lease, keyOf(owner));
     else lease.close();
   }
 
@@ -128,7 +130,7 @@ export class Leases {
     this.#opening++;
     try {
       const lease = await this.#open(owner);
-      this.#lend(lease, owner);
+      this.#lent.set(lease, keyOf(owner));
       return lease;
     } finally {
       this.#opening--;
@@ -139,22 +141,20 @@ export class Leases {
   async #open(owner: LeaseOwner): Promise<Lease> {
     const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
     const lease = await Lease.open(this.#workers.connect(), login);
+    // What the listener holds, it holds as long as the connection lives: not the password.
+    const key = keyOf(owner);
+    const { user } = owner.login;
     lease.once('lost', (reason) => {
       this.#lent.delete(lease);
-      this.#forgetIdle(lease, keyOf(owner));
-      this.#observe({ type: 'connection_lost', user: owner.login.user, reason });
+      this.#forgetIdle(lease, key);
+      this.#observe({ type: 'connection_lost', user, reason });
       this.onFree?.();
     });
     return lease;
   }
 
-  #lend(lease: Lease, owner: LeaseOwner): void {
-    this.#lent.set(lease, owner);
-  }
-
-  #keep(lease: Lease, owner: LeaseOwner): void {
+  #keep(lease: Lease, key: string): void {
     if (lease.isClosed) return;
-    const key = keyOf(owner);
     const entry = { lease, since: Date.now() };
     const idle = this.#idle.get(key);
     if (idle === undefined) this.#idle.set(key, [entry]);

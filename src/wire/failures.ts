@@ -58,8 +58,11 @@ export const causes = {
   noSuchSession: (id: string): Cause =>
     own(90001, `no session '${id}': it never existed, has expired, was one-off, or is another user's`),
   cancelled: (): Cause => passing(90002, 'the statement was cancelled by the client'),
-  abandoned: (secs: number): Cause =>
-    passing(90002, `the statement was cancelled: its client hung up and did not come back within ${secs} s`),
+  hungUp: (secs: number): Cause =>
+    passing(
+      90002,
+      `the statement was cancelled: its client hung up and did not come back within ${secs} s (--on_disconnect)`,
+    ),
   shuttingDown: (): Cause => passing(90002, 'the statement was cancelled: the server is stopping'),
   expired: (secs: number): Cause => passing(90003, `the result expired: not polled for ${secs} s`),
   sessionQueueFull: (max: number): Cause =>

@@ -112,6 +112,8 @@ export class Delivery {
    * @param tellEnd is called when all is on disk or handed over, with the number of rows that are still to come
    */
   end(tellEnd: (rowsToCome: number) => void): void {
+    // The connection is another's from now on.
+    this.#resume();
     this.#ended = true;
     this.#tellEnd = tellEnd;
     this.#advance();

@@ -13,6 +13,8 @@ const defaults: QueriesOptions = {
   resultTimeoutMs: forever,
   wholeMax: 100,
   removedMax: 100,
+  logSql: false,
+  disconnectMs: null,
 };
 
 /** Queries under test, and what they have told. */
@@ -29,7 +31,7 @@ class Stage {
   /** A query whose statement runs until it is told otherwise. */
   add(owner = 'ann'): Query {
     const query = makeQuery(`q${++this.#made}`, owner);
-    this.queries.add(query);
+    this.queries.add(query, 'SELECT 1');
     return query;
   }
 
@@ -287,4 +289,65 @@ t.test('a query that its client cancels is not waited for', async (t) => {
   const read = stage.queries.read(forever);
   query.cancelByClient();
   await read;
+});
+
+t.test('a statement is told with its query only if that is asked for', async (t) => {
+  for (const logSql of [false, true]) {
+    const { events, queries } = new Stage(t, { logSql });
+    queries.add(makeQuery('q', 'ann'), 'SELECT 1');
+    const [event] = events;
+    t.same(event, {
+      type: 'query_started',
+      query: 'q',
+      session: 's',
+      user: 'ann',
+      ...(logSql ? { sql: 'SELECT 1' } : {}),
+    });
+  }
+});
+
+t.test('a client that hangs up and stays away has its statement cancelled, if that is the way', async (t) => {
+  const stay = new Stage(t);
+  const cancel = new Stage(t, { disconnectMs: 20 });
+  const poll = (stage: Stage, query: Query): void => {
+    stage.queries.hold(query);
+    stage.queries.release(query);
+    stage.queries.hungUp(query);
+  };
+  const [kept, gone, back, polled, ended, finished] = [
+    stay.add(),
+    cancel.add(),
+    cancel.add(),
+    cancel.add(),
+    cancel.add(),
+    cancel.add(),
+  ];
+  poll(stay, kept);
+  poll(cancel, gone);
+  poll(cancel, back);
+  t.equal(cancel.queries.find(back.identity.id, 'ann'), back);
+  cancel.queries.hold(polled);
+  poll(cancel, polled);
+  ended.ended(outcome, 0);
+  poll(cancel, ended);
+  poll(cancel, finished);
+  cancel.queries.finish(finished);
+  await sleep(100);
+  t.equal(kept.isRunning, true);
+  t.equal(back.isRunning, true);
+  t.equal(polled.isRunning, true, 'another poll waits');
+  t.equal(ended.snapshot().state.name, 'Succeeded');
+  t.match(gone.snapshot().state, { name: 'Failed', failure: { code: 90002, message: /hung up.* 0\.02 s/ } });
+  t.equal(gone.isRead, true, 'nobody is waited for');
+  t.equal(cancel.queries.find(gone.identity.id, 'ann'), gone, 'the record stays');
+});
+
+t.test('only its own user brings a query back', async (t) => {
+  const { queries } = new Stage(t, { disconnectMs: 20 });
+  const query = makeQuery('q', 'ann');
+  queries.add(query, 'SELECT 1');
+  queries.hungUp(query);
+  t.equal(queries.find('q', 'ben'), undefined);
+  await sleep(100);
+  t.equal(query.isRunning, false);
 });

@@ -1,14 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { Accounts, type AccountsOptions } from '#src/session/accounts.js';
+import type { ServiceEvent } from '#src/events.js';
+import { Accounts, type AccountsOptions, BlockedError } from '#src/session/accounts.js';
+import { RefusedError } from '#src/session/lease.js';
 import { Leases } from '#src/session/leases.js';
 import type { Refusal } from '#src/wire/messages.js';
 import { FakeWorkers } from './fake-workers.ts';
 
 const denied: Refusal = { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'Access denied' } };
 
-function openAccounts(t: Test, options: Partial<AccountsOptions> = {}): { accounts: Accounts; workers: FakeWorkers } {
+function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
   const workers = new FakeWorkers();
+  const events: ServiceEvent[] = [];
   const leases = new Leases(
     {
       defaultDatabase: null,
@@ -22,7 +25,9 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}): { accoun
     leases.close();
     workers.close();
   });
-  return { accounts: new Accounts({ cacheMs: 60_000, cacheMax: 100, loginsMax: 4, ...options }, leases), workers };
+  const defaults = { cacheMs: 60_000, cacheMax: 100, loginsMax: 4, failuresMax: 60 };
+  const accounts = new Accounts({ ...defaults, ...options }, leases, (event) => events.push(event));
+  return { accounts, workers, events };
 }
 
 t.test('an accepted pair is trusted for a while without asking again', async (t) => {
@@ -121,4 +126,100 @@ t.test('the number of trusted pairs is bounded; the oldest goes first', async (t
   t.equal(workers.connections.length, 3);
   await accounts.verify({ user: 'a', password: '' });
   t.equal(workers.connections.length, 4);
+});
+
+t.test(
+  'after too many wrong passwords the database is not asked about that user until the minute is over',
+  async (t) => {
+    const { accounts, workers, events } = openAccounts(t, { failuresMax: 3 });
+    workers.refusalFor = ({ password }) => (password.startsWith('wrong') ? denied : null);
+    const attempt = async (user: string, password: string) => accounts.verify({ user, password });
+    await attempt('anna', 'known');
+    for (let number = 1; number <= 3; number++) await t.rejects(attempt('anna', `wrong${number}`), RefusedError);
+    const asked = workers.connections.length;
+    for (const password of ['wrong4', 'wrong1', 'right']) {
+      const error: unknown = await attempt('anna', password).catch((error: unknown) => error);
+      t.type(error, BlockedError, password);
+      const { retryAfterSecs, message } = error as BlockedError;
+      t.ok(retryAfterSecs > 55 && retryAfterSecs <= 60, `try again in ${retryAfterSecs} s`);
+      t.match(message, /--auth_failures_max/);
+    }
+    t.equal(workers.connections.length, asked, 'the database was not asked');
+    t.match(events, [{ type: 'user_blocked', user: 'anna', failures: 3 }], 'it is told once');
+    await t.resolves(attempt('anna', 'known'), 'a trusted pair still passes');
+    t.equal(workers.connections.length, asked);
+    await t.resolves(attempt('ben', 'right'), 'and so do others');
+    for (let number = 1; number <= 3; number++) await t.rejects(attempt('ben', `wrong${number}`), RefusedError);
+    t.equal(events.length, 1);
+  },
+);
+
+t.test(
+  'the minute of a user begins with the first wrong password, and the next one with the first after it',
+  async (t) => {
+    const { accounts, workers, events } = openAccounts(t, { failuresMax: 1 });
+    workers.refusalFor = () => denied;
+    let ms = 1_000;
+    t.intercept(performance, 'now', { value: () => ms });
+    const attempt = async () => accounts.verify({ user: 'anna', password: `${Math.floor(ms)}` });
+    await t.rejects(attempt(), RefusedError);
+    ms += 59_001;
+    await t.rejects(attempt(), { name: 'BlockedError', retryAfterSecs: 1 });
+    ms += 1_000;
+    await t.rejects(attempt(), RefusedError);
+    await t.rejects(attempt(), { name: 'BlockedError', retryAfterSecs: 60 });
+    t.equal(events.length, 2, 'it is told once a minute');
+  },
+);
+
+t.test('a pair that was accepted is asked about again though its user is blocked, until it is refused', async (t) => {
+  const { accounts, workers } = openAccounts(t, { failuresMax: 1, cacheMs: 0 });
+  const right = async () => accounts.verify({ user: 'anna', password: 'right' });
+  await right();
+  workers.refusalFor = ({ password }) => (password === 'right' ? null : denied);
+  await t.rejects(async () => accounts.verify({ user: 'anna', password: 'wrong' }), RefusedError);
+  await t.rejects(async () => accounts.verify({ user: 'anna', password: 'other' }), BlockedError);
+  const asked = workers.connections.length;
+  await t.resolves(right());
+  t.equal(workers.connections.length, asked + 1);
+  workers.refusalFor = () => denied;
+  await t.rejects(right(), RefusedError, 'the password was changed');
+  await t.rejects(right(), BlockedError, 'and is now one like any other');
+});
+
+t.test('a database that cannot be reached is no wrong password, and neither is a right one', async (t) => {
+  const { accounts, workers } = openAccounts(t, { failuresMax: 1, cacheMax: 1 });
+  workers.refusalFor = () => ({ ...denied, kind: 'unavailable' });
+  for (let number = 0; number < 3; number++) {
+    await t.rejects(async () => accounts.verify({ user: 'anna', password: `${number}` }), RefusedError);
+  }
+  workers.refusalFor = () => null;
+  for (let number = 0; number < 3; number++) {
+    await t.resolves(async () => accounts.verify({ user: 'anna', password: `${number}` }));
+  }
+});
+
+t.test('logins under way count, so that no more than the limit are asked about at once', async (t) => {
+  const { accounts, workers } = openAccounts(t, { failuresMax: 2, loginsMax: 10 });
+  workers.refusalFor = () => 'later';
+  const attempt = async (password: string) => accounts.verify({ user: 'anna', password });
+  // Two of the same pair are one login.
+  const under = ['a', 'a', 'b'].map((password) => attempt(password));
+  await t.rejects(attempt('c'), BlockedError);
+  t.equal((await workers.connection(1)).login.password, 'b');
+  for (const number of [0, 1]) (await workers.connection(number)).post({ type: 'opened' });
+  await Promise.all(under);
+  workers.refusalFor = () => null;
+  await t.resolves(attempt('c'), 'they were right and count no more');
+});
+
+t.test('users with wrong passwords are remembered up to a number; the oldest is forgotten first', async (t) => {
+  const { accounts, workers } = openAccounts(t, { failuresMax: 1, cacheMax: 2 });
+  workers.refusalFor = () => denied;
+  const attempt = async (user: string) => accounts.verify({ user, password: `${workers.connections.length}` });
+  for (const user of ['anna', 'ben']) await t.rejects(attempt(user), RefusedError);
+  for (const user of ['anna', 'ben']) await t.rejects(attempt(user), BlockedError);
+  await t.rejects(attempt('carl'), RefusedError);
+  for (const user of ['ben', 'carl']) await t.rejects(attempt(user), BlockedError);
+  await t.rejects(attempt('anna'), RefusedError, 'anna was forgotten');
 });

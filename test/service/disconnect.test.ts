@@ -1,0 +1,114 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { get, post, type QueryResponse, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+const deadlineMs = 10_000;
+
+async function start(t: Test, server: DatabaseServer, args: readonly string[]): Promise<SluiceProcess> {
+  const sluice = await startSluice(['--mysql_url', server.url, '--drain_secs', '0', ...args]);
+  t.teardown(() => sluice.stop());
+  return sluice;
+}
+
+/** Begins a statement that runs for long, and returns its first answer. */
+async function begin(sluice: SluiceProcess, secs = 60): Promise<QueryResponse> {
+  const { json } = await post(sluice.url, { sql: `SELECT SLEEP(${secs}) AS slept`, pagination: { wait_time_secs: 1 } });
+  return json;
+}
+
+/** Asks for the next page, and hangs up while it waits. */
+async function hangUp(sluice: SluiceProcess, query: QueryResponse): Promise<void> {
+  const signal = AbortSignal.timeout(200);
+  await get(sluice.url, query.next_uri as string, { signal }).then(
+    () => {
+      throw new Error('the poll was answered');
+    },
+    () => {},
+  );
+}
+
+async function isRunning(server: DatabaseServer, secs: number): Promise<boolean> {
+  const sql = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Sleep' AND INFO LIKE 'SELECT SLEEP(${secs})%'`;
+  return (await server.sql(sql)) !== '0';
+}
+
+async function until(what: string, check: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + deadlineMs;
+  while (!(await check())) {
+    if (performance.now() > deadline) throw new Error(`it did not come to pass: ${what}`);
+    await delay(20);
+  }
+}
+
+for (const server of await sharedServers()) {
+  t.test(`${server.kind}: --on_disconnect cancel ends a statement whose client stays away`, async (t) => {
+    const sluice = await start(t, server, ['--on_disconnect', 'cancel', '--disconnect_secs', '1']);
+    const secs = 61;
+    const query = await begin(sluice, secs);
+    t.equal(query.state, 'Running');
+    t.equal(await isRunning(server, secs), true);
+    const began = performance.now();
+    await hangUp(sluice, query);
+    await delay(500);
+    t.equal(await isRunning(server, secs), true, 'it waits for its client');
+    await until('the statement is gone', async () => !(await isRunning(server, secs)));
+    t.ok(performance.now() - began < 4_000);
+    const error = {
+      code: 90002,
+      message: 'the statement was cancelled: its client hung up and did not come back within 1 s (--on_disconnect)',
+    };
+    t.match((await get(sluice.url, query.stats_uri)).json, { state: 'Failed', error }, 'its record stays');
+    t.match((await get(sluice.url, query.next_uri as string)).json, { state: 'Failed', error, next_uri: null });
+    t.equal((await get(sluice.url, query.final_uri)).status, 200);
+  });
+
+  t.test(`${server.kind}: a client that comes back in time, or has another poll, keeps its statement`, async (t) => {
+    const sluice = await start(t, server, ['--on_disconnect', 'cancel', '--disconnect_secs', '1']);
+    const [polled, asked, shared, left] = [
+      await begin(sluice),
+      await begin(sluice),
+      await begin(sluice),
+      await begin(sluice),
+    ];
+    const other = get(sluice.url, shared.next_uri as string);
+    await Promise.all([polled, asked, shared].map((query) => hangUp(sluice, query)));
+    await delay(500);
+    const again = await get(sluice.url, polled.next_uri as string);
+    t.equal(again.json.state, 'Running');
+    await get(sluice.url, asked.stats_uri);
+    t.equal((await other).json.state, 'Running');
+    // `left` was answered and not asked about again: that is no client that hung up.
+    await delay(1_500);
+    for (const query of [polled, asked, shared, left]) {
+      t.equal((await get(sluice.url, query.stats_uri)).json.state, 'Running');
+      await get(sluice.url, query.final_uri);
+    }
+  });
+
+  t.test(`${server.kind}: without it a statement goes on, and its rows wait`, async (t) => {
+    const sluice = await start(t, server, ['--disconnect_secs', '0']);
+    const query = await begin(sluice, 3);
+    await hangUp(sluice, query);
+    let last = query;
+    while (last.next_uri !== null) last = (await get(sluice.url, last.next_uri)).json;
+    t.match(last, { state: 'Succeeded', data: [[0]] });
+  });
+
+  t.test(
+    `${server.kind}: a first request that is abandoned takes its query along at once, with it or without`,
+    async (t) => {
+      for (const [index, way] of (['continue', 'cancel'] as const).entries()) {
+        const sluice = await start(t, server, ['--on_disconnect', way, '--disconnect_secs', '60']);
+        const secs = 62 + index;
+        const body = { sql: `SELECT SLEEP(${secs})`, pagination: { wait_time_secs: 30 } };
+        const abandon = new AbortController();
+        const first = post(sluice.url, body, { signal: abandon.signal }).catch(() => {});
+        await until('it runs', () => isRunning(server, secs));
+        abandon.abort();
+        await first;
+        await until('it is gone', async () => !(await isRunning(server, secs)));
+      }
+    },
+  );
+}

@@ -1,0 +1,170 @@
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import t from 'tap';
+import { seeded } from '../support/random.ts';
+import { sharedServers } from '../support/servers.ts';
+import { get, post, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+/** What became of a request: its status, or the code of the error that its client met. */
+interface Outcome {
+  readonly sentMs: number;
+  readonly result: number | string;
+  readonly isLast: boolean;
+}
+
+const requestsPerSec = 200;
+/** Clients that keep a connection, and clients that open one for each request. */
+const keeping = 6;
+const opening = 4;
+
+const statement = JSON.stringify({ sql: 'SELECT 1' });
+
+function exitOf({ child }: SluiceProcess): Promise<unknown[]> {
+  child.ref();
+  return once(child, 'exit');
+}
+
+function ask(sluice: SluiceProcess, agent: Agent | false): Promise<Outcome> {
+  const sentMs = performance.now();
+  return new Promise((resolve) => {
+    const outgoing = request(
+      `${sluice.url}/v1/query`,
+      { agent, method: 'POST', auth: 'root:', headers: { 'content-type': 'application/json' } },
+      (incoming) => {
+        const fail = (error: NodeJS.ErrnoException): void =>
+          resolve({ sentMs, result: error.code ?? error.message, isLast: false });
+        incoming.on('error', fail);
+        incoming.on('end', () => {
+          const isLast = incoming.headers.connection === 'close';
+          resolve({ sentMs, result: incoming.statusCode as number, isLast });
+        });
+        incoming.resume();
+      },
+    );
+    outgoing.on('error', (error: NodeJS.ErrnoException) =>
+      resolve({ sentMs, result: error.code ?? error.message, isLast: false }),
+    );
+    outgoing.end(statement);
+  });
+}
+
+for (const server of await sharedServers()) {
+  t.test(`${server.kind}: a stop under load cuts off no request and no result`, { timeout: 60_000 }, async (t) => {
+    const random = seeded(t);
+    const sluice = await startSluice(['--mysql_url', server.url, '--drain_secs', '10']);
+    t.teardown(() => sluice.kill());
+    const exited = exitOf(sluice);
+
+    const sql =
+      'SELECT seq.n FROM (WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 900) SELECT n FROM c) seq';
+    const first = (await post(sluice.url, { sql, pagination: { max_rows_per_page: 30 } })).json;
+    const readAll = async (): Promise<number> => {
+      let [rows, last] = [first.data.length, first];
+      while (last.next_uri !== null) {
+        await delay(50);
+        last = (await get(sluice.url, last.next_uri)).json;
+        rows += last.data.length;
+      }
+      return rows;
+    };
+
+    const outcomes: Outcome[] = [];
+    const client = async (agent: Agent | false): Promise<void> => {
+      for (;;) {
+        await delay(random((2_000 * (keeping + opening)) / requestsPerSec));
+        const outcome = await ask(sluice, agent);
+        outcomes.push(outcome);
+        if (outcome.result === 'ECONNREFUSED') return;
+      }
+    };
+    const agents = Array.from({ length: keeping }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
+    t.teardown(() => {
+      for (const agent of agents) agent.destroy();
+    });
+    const clients = [...agents.map(client), ...Array.from({ length: opening }, () => client(false))];
+    await delay(1_000);
+    const read = readAll();
+    const waiting = post(sluice.url, { sql: 'SELECT SLEEP(1.5)', pagination: { wait_time_secs: 10 } });
+    await delay(200);
+    const stoppedMs = performance.now();
+    sluice.child.kill('SIGTERM');
+    await Promise.all(clients);
+
+    t.match((await waiting).json, { state: 'Succeeded', data: [[0]] }, 'a poll that waited got its answer');
+    t.equal(await read, 900, 'a result that was being read was read to its end');
+    t.same(await exited, [0, null]);
+    const drainMs = performance.now() - stoppedMs;
+
+    const count = (check: (outcome: Outcome) => boolean): number => outcomes.filter(check).length;
+    const told = JSON.stringify(
+      Object.fromEntries(
+        [...new Set(outcomes.map(({ result }) => result))].map((result) => [
+          result,
+          count((outcome) => outcome.result === result),
+        ]),
+      ),
+    );
+    t.comment(`${outcomes.length} requests, ended ${Math.round(drainMs)} ms after the signal: ${told}`);
+    t.equal(
+      count(({ result }) => ![200, 503, 'ECONNREFUSED'].includes(result)),
+      0,
+      told,
+    );
+    const before = count(({ sentMs }) => sentMs < stoppedMs);
+    const after = count(({ sentMs, result }) => sentMs >= stoppedMs && result !== 'ECONNREFUSED');
+    t.ok(before > 100 && after > 100, `${before} before and ${after} after the signal`);
+    // A signal takes a moment to arrive.
+    const late = outcomes.filter(({ sentMs, result }) => sentMs >= stoppedMs + 100 && result !== 'ECONNREFUSED');
+    t.ok(
+      late.every(({ result, isLast }) => result === 503 && isLast),
+      'each answer says that it is the last of its connection',
+    );
+    t.ok(late.every(({ sentMs }) => sentMs < stoppedMs + drainMs));
+  });
+}
+
+t.test('a stop answers for a second, be there nothing to wait for but clients', async (t) => {
+  const [server] = await sharedServers();
+  const sluice = await startSluice(['--mysql_url', server?.url as string, '--drain_secs', '10']);
+  t.teardown(() => sluice.kill());
+  const { port } = new URL(sluice.url);
+  const socket = connect(Number(port), '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  await once(socket, 'connect');
+  const exited = exitOf(sluice);
+  const begin = performance.now();
+  sluice.child.kill('SIGTERM');
+  await delay(700);
+  socket.write('GET /ready HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(2));
+  let text = '';
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk;
+  });
+  await once(socket, 'end');
+  const heads = text.split('HTTP/1.1 ').slice(1);
+  t.equal(heads.length, 2, 'both that came at once are answered');
+  t.notMatch(heads[0], /connection: close/i);
+  t.match(heads[1], /^503 .*connection: close/is);
+  t.same(await exited, [0, null]);
+  t.ok(performance.now() - begin < 3_000);
+});
+
+t.test('a client that does not read its page does not hold up the stop for ever', async (t) => {
+  const [server] = await sharedServers();
+  const sluice = await startSluice(['--mysql_url', server?.url as string, '--drain_secs', '1']);
+  t.teardown(() => sluice.kill());
+  const body = JSON.stringify({ sql: "SELECT REPEAT('x', 15000000)" });
+  const socket = connect(Number(new URL(sluice.url).port), '127.0.0.1').on('error', () => {});
+  t.teardown(() => socket.destroy());
+  const head = `POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Basic cm9vdDo=\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+  socket.write(head + body);
+  await once(socket, 'readable');
+  const exited = exitOf(sluice);
+  const begin = performance.now();
+  sluice.child.kill('SIGTERM');
+  t.same(await exited, [0, null]);
+  const tookMs = performance.now() - begin;
+  t.ok(tookMs > 1_000 && tookMs < 5_000, `it took ${Math.round(tookMs)} ms`);
+});

@@ -1,0 +1,204 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { exchange, requestText } from '../support/raw-http.ts';
+import { isInstalled, sharedServers, startServer } from '../support/servers.ts';
+import { get, post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+const deadlineMs = 20_000;
+
+function unique(): string {
+  return `secrets_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}
+
+function basic(pair: string): Record<string, string> {
+  return { Authorization: `Basic ${base64(pair)}` };
+}
+
+async function start(t: Test, args: readonly string[], environment: Record<string, string> = {}) {
+  const sluice = await startSluice([...args, '--drain_secs', '0'], environment);
+  t.teardown(() => sluice.stop());
+  return sluice;
+}
+
+/** What it asks for until the check holds. */
+async function until<T>(what: string, ask: () => T | Promise<T>, holds: (value: T) => boolean): Promise<T> {
+  const deadline = performance.now() + deadlineMs;
+  for (;;) {
+    const value = await ask();
+    if (holds(value)) return value;
+    if (performance.now() > deadline) throw new Error(`${what} did not come to pass`);
+    await delay(20);
+  }
+}
+
+async function statusOf(sluice: SluiceProcess, sql: string, user: string, password: string): Promise<number> {
+  return (await post(sluice.url, { sql }, { user, password })).status;
+}
+
+for (const server of await sharedServers()) {
+  const { kind } = server;
+
+  t.test(`${kind}: the log has statements only if it is told to`, async (t) => {
+    const quiet = await start(t, ['--mysql_url', server.url, '--log_level', 'trace']);
+    const telling = await start(t, ['--mysql_url', server.url, '--log_sql']);
+    for (const sluice of [quiet, telling]) {
+      await query(sluice.url, "SELECT 'marker_rows'");
+      await query(sluice.url, 'SELECT marker_syntax FROM');
+      await query(sluice.url, 'SELECT * FROM mysql.marker_table');
+      await query(sluice.url, "SELECT 'marker_session'", { body: { session: { max_idle_time: 60 } } });
+      const body = { sql: "SELECT SLEEP(100), 'marker_long'", pagination: { wait_time_secs: 0 } };
+      const long = (await post(sluice.url, body)).json;
+      t.match(await post(sluice.url, '{"sql": SELECT marker_body'), { status: 400 });
+      t.match(await post(sluice.url, { sql: 1, marker_member: 'SELECT' }), { status: 400 });
+      await server.sql(
+        `KILL ${await until(
+          'the statement',
+          () =>
+            server.sql(
+              "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Sleep' AND INFO LIKE 'SELECT SLEEP%marker_long%' LIMIT 1",
+            ),
+          (id) => id !== '',
+        )}`,
+      );
+      await until(
+        'its end',
+        () => get(sluice.url, long.stats_uri),
+        ({ json }) => json.state === 'Failed',
+      );
+    }
+    t.match(quiet.log(), /query_started.*connection_lost/s, 'it tells what happens');
+    t.notMatch(quiet.log(), /marker|SELECT/i, 'but not the statements');
+    const lines = telling
+      .log()
+      .split('\n')
+      .filter((line) => line.includes('query_started'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    t.match(lines, [
+      { level: 30, user: 'root', sql: "SELECT 'marker_rows'" },
+      { level: 30, user: 'root', sql: 'SELECT marker_syntax FROM' },
+      { sql: 'SELECT * FROM mysql.marker_table' },
+      { sql: "SELECT 'marker_session'" },
+      { sql: "SELECT SLEEP(100), 'marker_long'" },
+    ]);
+    t.equal(telling.log().match(/marker_rows/g)?.length, 1);
+  });
+
+  const needsOwn = { skip: !isInstalled(kind), timeout: 90_000 };
+  t.test(`${kind}: no password is in what a client or an operator can read`, needsOwn, async (t) => {
+    const own = await startServer(kind);
+    t.teardown(() => own.stop());
+    const [operator, login, wrong, anonymous] = ['0p3rator', 'l0g1n', 'wr0ng', 'an0nymous'].map(
+      (word) => `${word}-${unique()}`,
+    ) as [string, string, string, string];
+    await own.sql(
+      `CREATE USER op@'%' IDENTIFIED BY '${operator}'; CREATE USER ann@'%' IDENTIFIED BY '${login}';` +
+        `CREATE USER any@'%' IDENTIFIED BY '${anonymous}'; CREATE USER few@'%' IDENTIFIED BY '${login}' WITH MAX_USER_CONNECTIONS 1`,
+    );
+    const sluice = await start(t, [
+      ...['--mysql_url', `mysql://op:${operator}@127.0.0.1:${own.port}/`, '--log_level', 'trace'],
+      ...['--anonymous_user', 'any', '--anonymous_password', anonymous, '--connect_timeout_secs', '1'],
+      ...['--auth_failures_max', '3', '--auth_cache_secs', '1', '--log_sql'],
+    ]);
+    const commandLine = await readFile(`/proc/${sluice.pid}/cmdline`, 'utf8');
+    t.match(commandLine, /^sluice\0*$/, 'the flags are gone from the process list');
+
+    const heard: string[] = [];
+    const hear = async (reply: Promise<{ status: number; text: string; headers: unknown }>): Promise<number> => {
+      const { status, text, headers } = await reply;
+      heard.push(text, JSON.stringify(headers));
+      return status;
+    };
+    const body = { sql: 'SELECT 1' };
+    const ask = (user: string, password: string, sent: unknown = body): Promise<number> =>
+      hear(post(sluice.url, sent, { user, password }));
+    t.equal(await ask('ann', login), 200);
+    t.equal(await hear(post(sluice.url, body, { headers: { authorization: undefined } })), 200);
+    t.equal(await ask('ann', login, { sql: 'SELECT nonsense' }), 200);
+    t.equal(await ask('ann', login, { sql: 'SELECT 1', session: { database: 'nowhere' } }), 200);
+    t.equal(await ask('ann', login, '{'), 400);
+    t.equal(await ask('ann', login, { sql: 'SELECT 1', session: { id: 'none' } }), 200);
+    t.equal(await hear(get(sluice.url, '/v1/query/none', { user: 'ann', password: login })), 404);
+    t.equal(await hear(get(sluice.url, '/nothing', { user: 'ann', password: login })), 404);
+    for (const expected of [401, 401, 401, 429]) t.equal(await ask('ann', `${wrong}${heard.length}`), expected);
+    const authorization = `Bearer ${base64(`ann:${login}`)}`;
+    t.equal(await hear(post(sluice.url, body, { headers: { authorization } })), 401);
+    t.equal(await hear(post(sluice.url, body, { headers: { authorization: `Basic ann:${login}` } })), 401);
+    const kept = { sql: 'SELECT 1', session: { max_idle_time: 60 } };
+    t.equal(await ask('few', login, kept), 200);
+    t.equal(await ask('few', login), 503, 'the user has no more connections');
+    for (const text of [
+      requestText('GET /% HTTP/1.1', basic(`ann:${login}`)),
+      requestText('GET /health HTTP/9', basic(`ann:${login}`)),
+      requestText('GET /health HTTP/1.1', { ...basic(`ann:${login}`), 'X-Long': 'x'.repeat(20_000) }),
+      requestText('GET /health HTTP/1.1', { ...basic(`ann:${login}`), Expect: 'more' }),
+    ]) {
+      heard.push((await exchange(sluice.url, text)).text);
+    }
+    await own.terminate();
+    await until(
+      'the database is seen to be away',
+      () => ask('ann', login),
+      (status) => status === 503,
+    );
+    t.equal(await hear(get(sluice.url, '/ready')), 503);
+    await sluice.stop();
+
+    t.ok(heard.length > 30);
+    const said = [...heard, sluice.log(), sluice.output()].join('\n');
+    t.match(said, /Access denied/);
+    t.match(said, /user_blocked/);
+    for (const password of [operator, login, wrong, anonymous]) {
+      t.notOk(said.includes(password), password);
+      for (const user of ['op', 'ann', 'any', 'few']) {
+        // Its end depends on what follows.
+        t.notOk(said.includes(base64(`${user}:${password}`).slice(0, -4)), `${user}:${password} in base64`);
+      }
+    }
+  });
+
+  t.test(`${kind}: a password is not kept longer than it is needed`, { timeout: 60_000 }, async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'heap-'));
+    t.teardown(() => rm(folder, { recursive: true, force: true }));
+    const user = unique();
+    const password = `k3pt-${unique()}-${unique()}`;
+    await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY '${password}'`);
+    t.teardown(() => server.sql(`DROP USER ${user}`));
+    const sluice = await start(
+      t,
+      ['--mysql_url', server.url, '--auth_cache_secs', '1', '--connection_idle_secs', '1', '--log_level', 'silent'],
+      { NODE_OPTIONS: `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${folder}` },
+    );
+    t.equal(await statusOf(sluice, 'SELECT 1', user, password), 200);
+    t.equal(await statusOf(sluice, 'SELECT 1', user, `${password}!`), 401);
+    const body = { session: { max_idle_time: 60 } };
+    const { last } = await query(sluice.url, 'SELECT 1', { user, password, body });
+    const long = { sql: 'SELECT SLEEP(30)', pagination: { wait_time_secs: 0 } };
+    t.equal((await post(sluice.url, long, { user, password })).json.state, 'Running');
+    const another = { sql: 'SELECT 2', session: { id: last.session_id } };
+    t.match((await post(sluice.url, another, { user, password })).json, { data: [[2]] });
+    // The idle connections are closed and the trust in the pair is over; the session and what runs have theirs.
+    await delay(2_500);
+    sluice.child.kill('SIGUSR2');
+    const snapshot = await until(
+      'the snapshot',
+      async () => {
+        const [name] = await readdir(folder);
+        return name === undefined ? '' : await readFile(join(folder, name), 'latin1');
+      },
+      // It is written bit by bit.
+      (text) => text.trimEnd().endsWith(']}'),
+    );
+    t.ok(snapshot.includes(user), 'it is a snapshot of a process that knows the user');
+    t.notOk(snapshot.includes(password), 'but not the password');
+    const encoded = base64(`${user}:${password}`);
+    t.notOk(snapshot.includes(encoded.slice(0, -4)), 'nor as the header had it');
+    if (process.env['KEEP_SNAPSHOT']) await writeFile(process.env['KEEP_SNAPSHOT'], snapshot, 'latin1');
+  });
+}
