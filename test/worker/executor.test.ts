@@ -821,7 +821,7 @@ async function startProxy(t: Test, port: number) {
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');
   t.teardown(() => listener.close());
-  const address = { host: '127.0.0.1', port: (listener.address() as { port: number }).port, tls: 'off' as const };
+  const address = { host: '127.0.0.1', port: (listener.address() as { port: number }).port, tls: null };
   const proxy = {
     address,
     forward: (chunk: Buffer, _far: Socket): Buffer => chunk,
