@@ -118,6 +118,7 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
         connectTimeoutMs: config.connect_timeout_secs * 1_000,
         killTimeoutMs: config.kill_timeout_secs * 1_000,
         rowBytesMax: config.row_bytes_max,
+        readOnly: config.read_only,
       },
     },
     observe,

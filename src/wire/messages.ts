@@ -34,6 +34,8 @@ export interface WorkerLimits {
   /** How long a killed statement may take to end before its connection is closed under it. */
   readonly killTimeoutMs: number;
   readonly rowBytesMax: number;
+  /** Every statement is held to a read-only transaction, or refused. */
+  readonly readOnly: boolean;
 }
 
 /**

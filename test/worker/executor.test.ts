@@ -749,7 +749,7 @@ function task(server: DatabaseServer, database: string | null, limits: Partial<W
   return {
     address: { socketPath: server.socketPath } as DatabaseAddress,
     login,
-    limits: { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, ...limits },
+    limits: { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, readOnly: false, ...limits },
   };
 }
 
