@@ -1,7 +1,9 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { LogLevel } from './log.ts';
-import type { DatabaseAddress } from './wire/messages.ts';
+import type { DatabaseAddress, DatabaseTls } from './wire/messages.ts';
 
 /** A mistake in the flags or the environment; the message is one line that names the option. */
 export class ConfigError extends Error {
@@ -42,13 +44,9 @@ const textOptions = {
     help:
       'the database: mysql://[user[:password]@]host[:port][/database], or the path of a Unix socket, or ' +
       'mysql://[user[:password]@]localhost[/database]?socket=PATH; the user is for /ready alone; ' +
+      'for TLS, ?ssl-mode=required, verify-ca or verify-full (which also checks the host name), ' +
+      'and &ssl-ca=FILE for certificates (PEM) to trust instead of the usual ones; ' +
       'none: a private MariaDB with sample data',
-  },
-  mysql_tls: {
-    default: 'off',
-    choices: ['off', 'on', 'verify'],
-    placeholder: 'off|on|verify',
-    help: 'encrypt the way to the database; verify: and check its certificate',
   },
   tls_cert: {
     default: '',
@@ -378,9 +376,7 @@ type FlagName = keyof typeof flagOptions;
 type NumberName = keyof typeof numberOptions;
 
 /** The values of all options, by their names, checked; `database` is `mysql_url` taken apart, null for the private one. */
-export type Config = Readonly<
-  Record<Exclude<TextName, 'log_level' | 'on_disconnect' | 'mysql_url' | 'mysql_tls'>, string>
-> &
+export type Config = Readonly<Record<Exclude<TextName, 'log_level' | 'on_disconnect' | 'mysql_url'>, string>> &
   Readonly<Record<NumberName, number>> &
   Readonly<Record<FlagName, boolean>> & {
     readonly log_level: LogLevel;
@@ -417,8 +413,8 @@ export function readCommand(
   for (const [name, option] of Object.entries(textOptions)) values[name] = readText(option, raw(name));
   for (const [name, option] of Object.entries(numberOptions)) values[name] = readNumber(option, raw(name));
   for (const name of Object.keys(flagOptions)) values[name] = flags[name] === true || readFlag(name, environment);
-  const { mysql_url, mysql_tls, ...rest } = values;
-  const database = readDatabase(String(mysql_url), mysql_tls as 'off' | 'on' | 'verify');
+  const { mysql_url, ...rest } = values;
+  const database = readDatabase(String(mysql_url));
   const config = Object.freeze({ ...rest, database }) as unknown as Config;
   if (config.query_buffer_bytes_max < config.page_bytes_max) {
     throw new ConfigError('--query_buffer_bytes_max must not be less than --page_bytes_max, or no page could fill');
@@ -485,7 +481,7 @@ function readFlag(name: string, environment: Readonly<Record<string, string | un
   return value === 'true' || value === '1';
 }
 
-function readDatabase(url: string, tls: 'off' | 'on' | 'verify'): DatabaseConfig | null {
+function readDatabase(url: string): DatabaseConfig | null {
   if (url === '') return null;
   if (url.startsWith('/')) return { address: { socketPath: url }, name: null, user: '', password: '' };
   const parsed = URL.canParse(url) ? new URL(url) : null;
@@ -494,17 +490,81 @@ function readDatabase(url: string, tls: 'off' | 'on' | 'verify'): DatabaseConfig
       '--mysql_url must be mysql://[user[:password]@]host[:port][/database] or the path of a socket',
     );
   }
-  const socketPath = parsed.searchParams.get('socket');
+  const { socket, ...ssl } = readParameters(parsed.searchParams);
+  const tls = readTls(ssl['ssl-mode'], ssl['ssl-ca']);
+  if (socket !== undefined && Object.keys(ssl).length > 0) {
+    throw new ConfigError('--mysql_url names a socket, which never leaves this machine: leave ssl-mode and ssl-ca out');
+  }
   const name = decode(parsed.pathname.slice(1));
   return {
     address:
-      socketPath === null
+      socket === undefined
         ? { host: parsed.hostname.replace(/^\[|\]$/g, ''), port: Number(parsed.port || 3306), tls }
-        : { socketPath },
+        : { socketPath: socket },
     name: name === '' ? null : name,
     user: decode(parsed.username),
     password: decode(parsed.password),
   };
+}
+
+const urlParameters = ['socket', 'ssl-mode', 'ssl-ca'] as const;
+
+type UrlParameters = Partial<Record<(typeof urlParameters)[number], string>>;
+
+function readParameters(search: URLSearchParams): UrlParameters {
+  const parameters: UrlParameters = {};
+  for (const [key, value] of search) {
+    const name = urlParameters.find((known) => known === key);
+    if (name === undefined) {
+      throw new ConfigError(`--mysql_url has an unknown parameter '${key}'; it takes ${urlParameters.join(', ')}`);
+    }
+    if (parameters[name] !== undefined) throw new ConfigError(`--mysql_url gives ${name} twice`);
+    parameters[name] = value;
+  }
+  return parameters;
+}
+
+/** The names of MySQL's own clients are taken too (MySQL manual, "--ssl-mode"), in any case, and those short ones. */
+const tlsModes: Readonly<Record<string, DatabaseTls['mode'] | 'disabled'>> = {
+  disabled: 'disabled',
+  disable: 'disabled',
+  required: 'required',
+  require: 'required',
+  'verify-ca': 'verify-ca',
+  'verify-full': 'verify-full',
+  'verify-identity': 'verify-full',
+};
+
+function readTls(modeName = 'disabled', caFile?: string): DatabaseTls | null {
+  const mode = Object.hasOwn(tlsModes, foldMode(modeName)) ? tlsModes[foldMode(modeName)] : undefined;
+  if (mode === undefined) {
+    throw new ConfigError(
+      `--mysql_url has the ssl-mode '${modeName}'; it must be one of disabled, required, verify-ca, verify-full`,
+    );
+  }
+  if (caFile === undefined) return mode === 'disabled' ? null : { mode, ca: null };
+  // Whoever names a CA wants certificates checked; not to do it would be worse than to say so.
+  if (mode === 'disabled' || mode === 'required') {
+    throw new ConfigError('--mysql_url has an ssl-ca, which only ssl-mode=verify-ca and ssl-mode=verify-full look at');
+  }
+  return { mode, ca: readCertificates(caFile) };
+}
+
+function foldMode(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-');
+}
+
+function readCertificates(file: string): string {
+  try {
+    const pem = readFileSync(file, 'utf8');
+    // The first one stands for all: TLS itself would pass over a file without any, and then trust nobody.
+    new X509Certificate(pem);
+    return pem;
+  } catch (error) {
+    const { syscall, message } = error as NodeJS.ErrnoException;
+    const reason = syscall === undefined ? 'it holds no certificate (PEM)' : message;
+    throw new ConfigError(`--mysql_url has the ssl-ca '${file}', which cannot be used: ${reason}`);
+  }
 }
 
 function decode(part: string): string {

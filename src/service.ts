@@ -182,6 +182,7 @@ function build(
           totalBytesMax: config.spill_total_bytes_max,
           waitMs: config.spill_wait_ms,
         },
+        readOnly: config.read_only,
       },
       spillUsage,
     },

@@ -1,5 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { availableParallelism } from 'node:os';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { rootCertificates } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { type Config, ConfigError, helpText, readCommand } from '#src/config.js';
@@ -173,7 +176,6 @@ t.test('a choice is one of those listed', async (t) => {
     t.equal(serve(['--log_level', level]).log_level, level);
   }
   refuses(t, ['--log_level=loud'], "--log_level is 'loud'; it must be one of trace, debug, info, warn, error, silent");
-  refuses(t, ['--mysql_tls', 'yes'], "--mysql_tls is 'yes'; it must be one of off, on, verify");
   refuses(t, [], /^SLUICE_LOG_LEVEL is 'INFO'/, { SLUICE_LOG_LEVEL: 'INFO' });
 });
 
@@ -209,7 +211,7 @@ t.test('two options that contradict each other are both named', async (t) => {
 });
 
 t.test('--mysql_url names a host, a socket, a database and a user', async (t) => {
-  const tcp = (host: string, port: number, tls = 'off') => ({ host, port, tls });
+  const tcp = (host: string, port: number) => ({ host, port, tls: null });
   const urls: [string, object][] = [
     ['mysql://db', { address: tcp('db', 3306), name: null, user: '', password: '' }],
     ['mysql://db/', { address: tcp('db', 3306), name: null, user: '', password: '' }],
@@ -227,10 +229,61 @@ t.test('--mysql_url names a host, a socket, a database and a user', async (t) =>
     t.match(serve(['--mysql_url', url]).database, expected, url);
     t.match(serve([], { SLUICE_MYSQL_URL: url }).database, expected, `${url} in the environment`);
   }
-  for (const tls of ['off', 'on', 'verify']) {
-    t.match(serve(['--mysql_url=mysql://h', `--mysql_tls=${tls}`]).database, { address: tcp('h', 3306, tls) }, tls);
-  }
   t.equal(serve(['--mysql_url=']).database, null);
+});
+
+t.test('--mysql_url says how the way to the database is encrypted', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'config-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const [caFile, otherFile] = [join(folder, 'an issuer.pem'), join(folder, 'text.pem')];
+  await writeFile(caFile, rootCertificates[0] as string);
+  await writeFile(otherFile, 'no certificate\n');
+  const tlsOf = (search: string): unknown => {
+    const address = serve([`--mysql_url=mysql://h/d?${search}`]).database?.address;
+    return address !== undefined && 'host' in address ? address.tls : address;
+  };
+  for (const mode of ['disabled', 'DISABLED', 'disable']) t.equal(tlsOf(`ssl-mode=${mode}`), null, mode);
+  const modes = {
+    required: ['required', 'REQUIRED', 'require'],
+    'verify-ca': ['verify-ca', 'VERIFY_CA', 'verify_ca', 'Verify-CA'],
+    'verify-full': ['verify-full', 'VERIFY_IDENTITY', 'verify-identity', 'VERIFY_FULL'],
+  };
+  for (const [mode, names] of Object.entries(modes)) {
+    for (const name of names) t.strictSame(tlsOf(`ssl-mode=${name}`), { mode, ca: null }, name);
+  }
+  for (const mode of ['verify-ca', 'verify-full']) {
+    const ca = encodeURIComponent(caFile);
+    t.strictSame(tlsOf(`ssl-ca=${ca}&ssl-mode=${mode}`), { mode, ca: rootCertificates[0] }, 'the file is read at once');
+  }
+
+  const choices = /^--mysql_url has the ssl-mode '.*'; it must be one of disabled, required, verify-ca, verify-full$/;
+  for (const mode of ['preferred', 'PREFERRED', 'prefer', '', 'true', 'constructor', '__proto__']) {
+    refuses(t, [`--mysql_url=mysql://h?ssl-mode=${mode}`], choices);
+  }
+  const verified = 'mysql://h?ssl-mode=verify-ca&ssl-ca=';
+  refuses(t, [`--mysql_url=${verified}${folder}/absent`], /^--mysql_url has the ssl-ca '.*\/absent', .*no such file/);
+  refuses(t, [`--mysql_url=${verified}${folder}`], /^--mysql_url has the ssl-ca '.*', .*directory/);
+  refuses(t, [`--mysql_url=${verified}`], /^--mysql_url has the ssl-ca ''/);
+  refuses(t, [`--mysql_url=${verified}${otherFile}`], /^--mysql_url has the ssl-ca '.*text.pem', .*no certificate/);
+  for (const mode of ['', '&ssl-mode=disabled', '&ssl-mode=required']) {
+    refuses(t, [`--mysql_url=mysql://h?ssl-ca=${encodeURIComponent(caFile)}${mode}`], /ssl-ca.*ssl-mode=verify-ca/);
+  }
+  for (const parameter of ['ssl-mode=required', 'ssl-mode=disabled', `ssl-mode=verify-ca&ssl-ca=${caFile}`]) {
+    refuses(t, [`--mysql_url=mysql://h?socket=/s&${parameter}`], /^--mysql_url names a socket.*ssl-mode and ssl-ca/);
+  }
+});
+
+t.test('a parameter of --mysql_url that means nothing is named, and so is one given twice', async (t) => {
+  for (const name of ['sslmode', 'ssl_mode', 'SSL-MODE', 'ssl', 'charset', '']) {
+    refuses(
+      t,
+      [`--mysql_url=mysql://h?${name}=x`],
+      `--mysql_url has an unknown parameter '${name}'; it takes socket, ssl-mode, ssl-ca`,
+    );
+  }
+  refuses(t, ['--mysql_url=mysql://h?socket=/a&socket=/b'], '--mysql_url gives socket twice');
+  refuses(t, ['--mysql_url=mysql://h?ssl-mode=required&ssl-mode=disabled'], '--mysql_url gives ssl-mode twice');
+  refuses(t, ['--mysql_tls=verify'], /--mysql_tls/);
 });
 
 t.test('a --mysql_url that cannot be read is refused with one line that names it', async (t) => {
@@ -258,7 +311,7 @@ t.test('--help lists every option with its default and its unit', async (t) => {
     const entry = entryOf(help, name);
     t.match(entry, new RegExp(`\\([a-z]+, ${min} to ${max}, default: ${byDefault}\\)$`), name);
   }
-  const others = { mysql_url: [''], mysql_tls: ['off'], tls_cert: [''], tls_key: [''] };
+  const others = { mysql_url: [''], tls_cert: [''], tls_key: [''] };
   for (const [name, [byDefault]] of Object.entries({ ...TEXTS, ...others })) {
     t.match(entryOf(help, name), `(default: ${byDefault || 'none'})`, name);
   }

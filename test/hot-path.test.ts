@@ -76,7 +76,7 @@ for (const server of await sharedServers()) {
     const link = new Link<ToWorker, FromWorker>(port1);
     const spill = { folder: t.testdir(), bytesMax: 1024 * MiB, totalBytesMax: 1024 * MiB, waitMs: 10_000 };
     const spillUsage = SpillUsage.forThreads(1, spill.totalBytesMax).shared;
-    const limits = { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 16 * MiB, spill };
+    const limits = { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 16 * MiB, spill, readOnly: false };
     const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits, thread: 0, spillUsage });
     const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' });
     t.teardown(async () => {

@@ -5,7 +5,14 @@ import type { Batch, Column, GzipRequest, Outcome } from './statement.ts';
 /** Where the database is: a Unix socket, or a host and port. */
 export type DatabaseAddress =
   | { readonly socketPath: string }
-  | { readonly host: string; readonly port: number; readonly tls: 'off' | 'on' | 'verify' };
+  | { readonly host: string; readonly port: number; readonly tls: DatabaseTls | null };
+
+/** How the way to the database is encrypted, and what its certificate is held to (MySQL manual, "--ssl-mode"). */
+export interface DatabaseTls {
+  readonly mode: 'required' | 'verify-ca' | 'verify-full';
+  /** Certificates (PEM) of those who may vouch for the database's; null: those that Node trusts. */
+  readonly ca: string | null;
+}
 
 /** Who logs in, and which schema is current at the start of every statement. */
 export interface Login {
@@ -32,6 +39,8 @@ export interface WorkerLimits {
   readonly killTimeoutMs: number;
   readonly rowBytesMax: number;
   readonly spill: SpillLimits;
+  /** Every statement is held to a read-only transaction, or refused. */
+  readonly readOnly: boolean;
 }
 
 /** When and where rows are put to disk that nobody reads. */

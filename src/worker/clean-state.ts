@@ -7,6 +7,9 @@ import { type DriverError, isConnectionLost } from './failures.ts';
  */
 const variables = 'SET NAMES utf8mb4, net_write_timeout = 86400, wait_timeout = 86400';
 
+/** Of both servers, whatever they call the variable. */
+export const readOnlySession = 'SET SESSION TRANSACTION READ ONLY';
+
 /**
  * The state in which every one-off statement finds its connection, and every session begins: that of a fresh login,
  * with the schema selected and our variables set.
@@ -27,16 +30,19 @@ export class CleanState {
   /**
    * Brings a connection that has just been opened to the state, and notes what leads back to it.
    * @param database the schema that is selected already, or null for none
+   * @param readOnly whether transactions are to be read-only unless they say otherwise
    * @throws DriverError
    */
-  static async of(connection: Connection, database: string | null): Promise<CleanState> {
+  static async of(connection: Connection, database: string | null, readOnly = false): Promise<CleanState> {
+    const also: readonly CleaningCommand[] = readOnly ? [{ type: 'query', sql: readOnlySession }] : [];
+    if (readOnly) await connection.query(readOnlySession);
     if (!connection.isMariadb) {
       await connection.query(variables);
-      return new CleanState(database, mysqlLeavings, null);
+      return new CleanState(database, [...mysqlLeavings, ...also], null);
     }
     const role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
     await connection.query(mariadbVariables);
-    return new CleanState(database, [{ type: 'query', sql: mariadbVariables }], mariadbLeavings(role));
+    return new CleanState(database, [{ type: 'query', sql: mariadbVariables }, ...also], mariadbLeavings(role));
   }
 
   /**
@@ -79,7 +85,7 @@ export class CleanState {
 const mayLeaveSchema = /use|drop|call|execute/i;
 
 /** Commands for one write, each of which must succeed unless it may be refused. */
-class WayBack {
+export class WayBack {
   readonly pipeline: Pipeline;
   readonly #commands: readonly CleaningCommand[];
 

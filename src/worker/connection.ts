@@ -1,7 +1,8 @@
 import { EventEmitter } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { checkServerIdentity, type TLSSocket } from 'node:tls';
 import mysql from 'mysql2';
-import type { DatabaseAddress } from '../wire/messages.ts';
+import type { DatabaseAddress, DatabaseTls } from '../wire/messages.ts';
 import { type Answer, PlainAnswer, type ResultSink, StatementAnswer } from './answers.ts';
 import type { DriverError } from './failures.ts';
 import { headroomBytes, kernel, readBytes } from './kernel.ts';
@@ -25,6 +26,8 @@ interface DriverConnection extends EventEmitter {
   /** Is given whatever the stream reads. */
   packetParser: PacketParser;
   readonly _mariadbExtendedMetadata: boolean;
+  /** Puts TLS before the stream; `onSecure` goes on with the login, or fails it. */
+  startTLS(onSecure: (error?: Error) => void): void;
   changeUser(options: object, done: (error: DriverError | null) => void): void;
   end(): void;
 }
@@ -121,8 +124,8 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     let received = (length: number): void => driver.packetParser.execute(copyOfChunk(length));
     const driver = mysql.createConnection({
       // Under TLS the socket's bytes are not for us, and what lies under TLS cannot be read to a buffer of ours.
-      ...('host' in address && address.tls !== 'off'
-        ? { host: address.host, port: address.port, ssl: { rejectUnauthorized: address.tls === 'verify' } }
+      ...('host' in address && address.tls !== null
+        ? { host: address.host, port: address.port, ssl: tlsOptions(address.tls) }
         : { stream: () => openSocket(address, (length) => received(length)) }),
       // Over a Unix socket the driver may send a password as it is.
       ...('socketPath' in address ? { socketPath: address.socketPath } : {}),
@@ -138,6 +141,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       // Query attributes would come before the text of every statement.
       flags: ['-FOUND_ROWS', '-IGNORE_SPACE', '-LOCAL_FILES', '-CLIENT_QUERY_ATTRIBUTES'],
     }) as unknown as DriverConnection;
+    if ('host' in address && address.tls !== null) guardTls(driver, address.host, address.tls);
     const handshake = await new Promise<{ serverVersion: string }>((resolve, reject) => {
       driver.once('connect', resolve);
       driver.once('error', reject);
@@ -145,7 +149,8 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       // A second error of the same attempt must not be thrown for want of a listener.
       driver.on('error', () => {});
       driver.stream.destroy();
-      throw error;
+      if ((error as DriverError).code !== 'HANDSHAKE_NO_SSL_SUPPORT') throw error;
+      throw new Error('it does not offer TLS, which the ssl-mode of --mysql_url asks for; turn TLS on in the database');
     });
     driver.removeAllListeners('error');
     const connection = new Connection(driver, handshake.serverVersion.includes('MariaDB'), options.rowBytesMax);
@@ -337,6 +342,35 @@ function openSocket(address: DatabaseAddress, received: (length: number) => void
   return 'socketPath' in address
     ? connect({ path: address.socketPath, onread })
     : connect({ host: address.host, port: address.port, noDelay: true, keepAlive: true, onread });
+}
+
+/** Made anew for each connection: of one that is used again, the driver takes up earlier sessions without a check. */
+function tlsOptions({ mode, ca }: DatabaseTls): object {
+  return { rejectUnauthorized: mode !== 'required', ...(ca === null ? {} : { ca }) };
+}
+
+/**
+ * Looks at the certificate before the login, and with it the password, goes out. The driver's own check of the name knows
+ * no addresses: where the host is one, Node takes it to be `localhost`.
+ */
+function guardTls(driver: DriverConnection, host: string, { mode }: DatabaseTls): void {
+  const startTls = driver.startTLS.bind(driver);
+  driver.startTLS = (onSecure) =>
+    startTls((error) => {
+      const stream = driver.stream as TLSSocket;
+      const refusal =
+        error ?? (mode === 'verify-full' ? checkServerIdentity(host, stream.getPeerCertificate()) : undefined);
+      // Of trouble with the connection itself this says nothing.
+      const isCertificate = error === undefined || Boolean(stream.authorizationError);
+      onSecure(refusal === undefined || !isCertificate ? refusal : certificateError(refusal, mode));
+    });
+}
+
+function certificateError({ message }: Error, mode: DatabaseTls['mode']): Error {
+  return new Error(
+    `its certificate does not pass ssl-mode=${mode} of --mysql_url: ${message}; ` +
+      'give it one that does, or name by ssl-ca=FILE who may vouch for it',
+  );
 }
 
 /** What a socket has just read, for somebody who may keep it. */

@@ -7,7 +7,7 @@ import type { ResultSink } from './answers.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { saysNothing } from './comments.ts';
 import { Delivery } from './delivery.ts';
-import { type DriverError, emptyStatement, statementFailure } from './failures.ts';
+import { type DriverError, emptyStatement, notSentFailure, statementFailure } from './failures.ts';
 import { type KernelStop, kernel, kernelStop } from './kernel.ts';
 import type { Ending } from './packets.ts';
 import { RowEncoder } from './row-encoder.ts';
@@ -173,9 +173,12 @@ export class Execution implements ResultSink {
   }
 
   failed(error: DriverError): void {
-    this.#end = { ok: false, failure: statementFailure(error, this.sql, this.clean) };
-    this.#ended = true;
-    this.#host.ended(error);
+    this.#endWith(error, statementFailure(error, this.sql, this.clean));
+  }
+
+  /** It has not been sent, and will not be. */
+  notSent(error: DriverError): void {
+    this.#endWith(error, notSentFailure(error));
   }
 
   /** The reader takes so much more. */
@@ -195,8 +198,9 @@ export class Execution implements ResultSink {
   }
 
   /** The connection is lost: tells that it has failed. */
-  lost(reason: string): void {
-    this.#fail(interrupted(causes.connectionLost(reason), this.sql, this.clean));
+  lost(reason: string, wasSent: boolean): void {
+    const cause = causes.connectionLost(reason);
+    this.#fail(wasSent ? interrupted(cause, this.sql, this.clean) : failureOf(cause, 'not_started'));
   }
 
   /**
@@ -226,6 +230,12 @@ export class Execution implements ResultSink {
   close(): void {
     this.#dropRows();
     this.#delivery?.close();
+  }
+
+  #endWith(error: DriverError, failure: Failure): void {
+    this.#end = { ok: false, failure };
+    this.#ended = true;
+    this.#host.ended(error);
   }
 
   #fail(failure: Failure): void {

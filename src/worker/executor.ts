@@ -7,7 +7,8 @@ import { CleanState } from './clean-state.ts';
 import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
 import { Control } from './control.ts';
 import { Execution } from './execution.ts';
-import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost } from './failures.ts';
+import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost, ServerError } from './failures.ts';
+import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
 
 /** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
 const killRetryMs = 50;
@@ -53,6 +54,8 @@ export class Executor {
   #kill: Kill | null = null;
   /** The commands that were sent behind the statement; rejected if one failed. */
   #cleaning: Promise<void> | null = null;
+  /** Its statement has not been sent yet: with --read_only, its transaction begins first. */
+  #beginning = false;
   /** Runs while the database must answer soon: from a kill, or a statement's end, until the connection is idle. */
   #deadline: NodeJS.Timeout | null = null;
   /** Statements since the connection was as new; the database's counters tell of the first one alone. */
@@ -105,7 +108,7 @@ export class Executor {
           this.#refuse(database);
           return;
         }
-        this.#cleanState = await CleanState.of(connection, database);
+        this.#cleanState = await CleanState.of(connection, database, this.#limits.readOnly);
       } finally {
         clearTimeout(timer);
       }
@@ -192,14 +195,43 @@ export class Executor {
     });
     this.#execution = execution;
     this.#statementsSinceReset++;
-    const wayBack = message.clean ? (this.#cleanState?.wayBack(message.sql) ?? null) : null;
+    if (this.#limits.readOnly) void this.#beginReadOnly(connection, execution);
+    else this.#send(connection, execution);
+  }
+
+  /** Sends a statement when its read-only transaction is known to have begun; if that fails, not at all. */
+  async #beginReadOnly(connection: Connection, execution: Execution): Promise<void> {
+    const refusal = readOnlyRefusal(execution.sql);
+    if (refusal !== null) {
+      execution.notSent(refusal);
+      return;
+    }
+    this.#beginning = true;
+    const begin = execution.clean ? beginReadOnly : beginReadOnlyAgain;
+    let failure: DriverError | null = null;
+    try {
+      begin.check(await connection.pipeline(begin.pipeline));
+    } catch (error) {
+      failure = error as DriverError;
+    }
+    if (this.#closed) return;
+    this.#beginning = false;
+    // What was cancelled meanwhile is not sent any more; nobody asks how it failed.
+    if (this.#kill !== null) failure ??= new ServerError(1317, '70100', 'Query execution was interrupted');
+    if (failure !== null) execution.notSent(failure);
+    else this.#send(connection, execution);
+  }
+
+  #send(connection: Connection, execution: Execution): void {
+    const endOfKept = this.#limits.readOnly ? endReadOnly : null;
+    const wayBack = execution.clean ? (this.#cleanState?.wayBack(execution.sql) ?? null) : endOfKept;
     if (wayBack === null) {
-      connection.execute(message.sql, execution);
+      connection.execute(execution.sql, execution);
       return;
     }
     // In one write with the statement: to wake the database costs it more than to run these.
     this.#cleaning = connection
-      .executeAndThen(message.sql, execution, wayBack.pipeline)
+      .executeAndThen(execution.sql, execution, wayBack.pipeline)
       .then((errors) => wayBack.check(errors));
     // Whoever waits for it learns of a failure; if nobody does, the connection is gone.
     this.#cleaning.catch(() => {});
@@ -293,6 +325,7 @@ export class Executor {
     await this.#kill?.done;
     if (!execution.clean) {
       if (isKilled) await absorbKill(connection);
+      if (this.#limits.readOnly) await this.#endReadOnly(connection);
       // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
       if (execution.leftUtf8) await connection.query('SET NAMES utf8mb4');
       return;
@@ -304,10 +337,16 @@ export class Executor {
     this.#statementsSinceReset = 0;
   }
 
+  /** Ends the transaction of a statement in a kept session, if what was sent behind the statement has not. */
+  async #endReadOnly(connection: Connection): Promise<void> {
+    const hasEnded = this.#cleaning !== null && (await this.#cleaning.then(() => true).catch(() => false));
+    if (!hasEnded) endReadOnly.check(await connection.pipeline(endReadOnly.pipeline));
+  }
+
   /** Whether the commands that were sent with the statement, once they are run, leave nothing to be done. */
   #isRestored(execution: Execution): boolean {
     if (this.#kill !== null) return false;
-    if (!execution.clean) return !execution.leftUtf8;
+    if (!execution.clean) return !execution.leftUtf8 && (!this.#limits.readOnly || this.#cleaning !== null);
     return this.#cleaning !== null && this.#cleanState?.isRestoredByWayBack(execution.sessionChanged) === true;
   }
 
@@ -344,7 +383,7 @@ export class Executor {
   #lose(reason: string): void {
     const execution = this.#execution;
     if (execution?.hasEnded) execution.tellEnd(false);
-    else execution?.lost(reason);
+    else execution?.lost(reason, !this.#beginning);
     this.#post({ type: 'lost', reason });
     this.#finish();
   }

@@ -91,6 +91,12 @@ export function statementFailure(error: DriverError, sql: string, isAlone: boole
   return failureOf(isPassing ? { ...cause, isPassing } : cause, outcomeOfError(effect));
 }
 
+/** The failure of a statement that was not sent, since what had to come before it failed. */
+export function notSentFailure(error: DriverError): Failure {
+  const isLost = error.errno === undefined || isConnectionLost(error);
+  return failureOf(isLost ? causes.connectionLost(error.message) : serverCause(error.errno ?? 0, error), 'not_started');
+}
+
 /** Why a connection could not be had. */
 export function connectRefusal(error: DriverError): Refusal {
   // MySQL has passwords sent under its RSA key, which none of its own can be too long for.

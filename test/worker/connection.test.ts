@@ -101,7 +101,7 @@ for (const server of await sharedServers()) {
   const tcp = { host: '127.0.0.1', port: server.port };
   const hasTls = kind === 'mysql' || (await server.sql('SELECT @@have_ssl')) === 'YES';
   const ways: [string, DatabaseAddress][] = [[`${kind}, by its socket`, { socketPath: server.socketPath }]];
-  if (hasTls) ways.push([`${kind}, by TLS`, { ...tcp, tls: 'on' }]);
+  if (hasTls) ways.push([`${kind}, by TLS`, { ...tcp, tls: { mode: 'required', ca: null } }]);
 
   for (const isTls of hasTls ? [false, true] : [false]) {
     t.test(`the inside of the driver is as it is used here (${kind}${isTls ? ' with TLS' : ''})`, async (t) => {
@@ -379,7 +379,7 @@ for (const server of await sharedServers()) {
     });
   }
 
-  for (const [way, address] of [...ways, [`${kind}, by TCP`, { ...tcp, tls: 'off' }]] as const) {
+  for (const [way, address] of [...ways, [`${kind}, by TCP`, { ...tcp, tls: null }]] as const) {
     t.test(`a paused connection reads nothing more, and all of it when resumed (${way})`, async (t) => {
       const connection = await open(t, address);
       const total = 200_000;
@@ -454,7 +454,7 @@ for (const server of await sharedServers()) {
 
   if (hasTls) {
     t.test(`a certificate that nobody vouches for is refused where it is to be verified (${kind})`, async (t) => {
-      const address = { ...tcp, tls: 'verify' as const };
+      const address = { ...tcp, tls: { mode: 'verify-ca' as const, ca: null } };
       const refused = await Connection.open({ ...options, address }).catch((error) => error);
       t.match(connectRefusal(refused as DriverError), { kind: 'unavailable', failure: { message: /certificate/ } });
     });
@@ -481,7 +481,7 @@ t.test('a server that is not there, hangs up or says nothing is unavailable', as
       stub.close();
     });
     const { port } = stub.address() as { port: number };
-    for (const tls of ['off', 'on'] as const) {
+    for (const tls of [null, { mode: 'required', ca: null }] as const) {
       const address = { host: '127.0.0.1', port, tls };
       const error = await Connection.open({ ...impatient, address }).catch((error) => error);
       t.match(connectRefusal(error as DriverError), { kind: 'unavailable', failure: { code: 2002 } }, behaviour);
@@ -576,7 +576,7 @@ async function openStub(t: Test, answer: (stream: Socket) => void): Promise<Conn
   await once(listener, 'listening');
   t.teardown(() => listener.close());
   const { port } = listener.address() as { port: number };
-  return await open(t, { host: '127.0.0.1', port, tls: 'off' });
+  return await open(t, { host: '127.0.0.1', port, tls: null });
 }
 
 /** The packet of a statement. */

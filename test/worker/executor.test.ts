@@ -766,7 +766,14 @@ function task(server: DatabaseServer, database: string | null, limits: Partial<W
   return {
     address: { socketPath: server.socketPath } as DatabaseAddress,
     login,
-    limits: { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, spill: noSpill, ...limits },
+    limits: {
+      connectTimeoutMs: 10_000,
+      killTimeoutMs: 10_000,
+      rowBytesMax: 64 * MiB,
+      spill: noSpill,
+      readOnly: false,
+      ...limits,
+    },
   };
 }
 
@@ -839,7 +846,7 @@ async function startProxy(t: Test, port: number) {
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');
   t.teardown(() => listener.close());
-  const address = { host: '127.0.0.1', port: (listener.address() as { port: number }).port, tls: 'off' as const };
+  const address = { host: '127.0.0.1', port: (listener.address() as { port: number }).port, tls: null };
   const proxy = {
     address,
     forward: (chunk: Buffer, _far: Socket): Buffer => chunk,
