@@ -102,7 +102,8 @@ export class Delivery {
     this.#creditBytes += bytes;
     this.#creditRows += rows;
     if (!this.#hasCredit) return;
-    this.#cancelSpill();
+    if (this.#spillTimer !== null) clearTimeout(this.#spillTimer);
+    this.#spillTimer = null;
     if (this.#state === 'spilling') this.#advance();
     else this.#resume();
   }
@@ -123,7 +124,7 @@ export class Delivery {
   close(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
-    this.#cancelSpill();
+    for (const timer of [this.#spillTimer, this.#roomTimer]) if (timer !== null) clearTimeout(timer);
     this.#pending.length = 0;
     this.#closeFile();
     // The database cannot end while nobody reads what it sends.
@@ -132,12 +133,6 @@ export class Delivery {
 
   get #hasCredit(): boolean {
     return this.#creditBytes > 0 && this.#creditRows > 0;
-  }
-
-  #cancelSpill(): void {
-    if (this.#spillTimer !== null) clearTimeout(this.#spillTimer);
-    if (this.#roomTimer !== null) clearTimeout(this.#roomTimer);
-    this.#spillTimer = this.#roomTimer = null;
   }
 
   #post(batch: Batch, fromDisk: boolean): void {
