@@ -116,6 +116,7 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
       address: database.address,
       limits: {
         connectTimeoutMs: config.connect_timeout_secs * 1_000,
+        pingMs: config.ping_secs * 1_000,
         killTimeoutMs: config.kill_timeout_secs * 1_000,
         rowBytesMax: config.row_bytes_max,
       },

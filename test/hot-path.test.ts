@@ -73,7 +73,7 @@ for (const server of await sharedServers()) {
   t.test(`${server.kind}: the way of rows from the socket to the body`, async (t) => {
     const { port1, port2 } = new MessageChannel();
     const link = new Link<ToWorker, FromWorker>(port1);
-    const limits = { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 16 * MiB };
+    const limits = { connectTimeoutMs: 10_000, pingMs: 5_000, killTimeoutMs: 10_000, rowBytesMax: 16 * MiB };
     const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits });
     const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' });
     t.teardown(async () => {

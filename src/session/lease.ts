@@ -46,7 +46,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     super();
     this.#channel = channel;
     channel.on('message', (message) => this.#receive(message));
-    channel.on('close', () => this.#lose('its worker thread ended'));
+    channel.on('close', () => this.#lose('its worker thread ended', true));
   }
 
   /**
@@ -137,7 +137,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
         this.#becomeIdle();
         return;
       case 'lost':
-        this.#lose(message.reason);
+        // What the worker had not taken when it lost the connection, it takes no more.
+        this.#lose(message.reason, message.received === this.#statement);
         return;
       default:
         message satisfies never;
@@ -170,7 +171,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.emit('idle');
   }
 
-  #lose(reason: string): void {
+  /** @param mayHaveBegun whether the statement that was given last may have been sent to the database */
+  #lose(reason: string, mayHaveBegun: boolean): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
     this.#channel.close();
@@ -180,7 +182,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#opened = null;
     const observer = this.#observer;
     this.#observer = null;
-    observer?.failed(failures.connectionLost(reason));
+    if (!mayHaveBegun && observer?.notBegun !== undefined) observer.notBegun(reason);
+    else observer?.failed(failures.connectionLost(reason));
     this.emit('lost', reason);
   }
 }

@@ -24,6 +24,8 @@ export interface ThreadTask {
 
 export interface WorkerLimits {
   readonly connectTimeoutMs: number;
+  /** How long the database may be silent over a statement before it is asked whether it still works on it. */
+  readonly pingMs: number;
   /** How long a killed statement may take to end before its connection is closed under it. */
   readonly killTimeoutMs: number;
   readonly rowBytesMax: number;
@@ -66,8 +68,8 @@ export type FromWorker =
   | { readonly type: 'examined'; readonly statement: number; readonly rows: number }
   /** The connection is ready for its next statement; comes after the `end` of every statement, if not with it. */
   | { readonly type: 'idle' }
-  /** The connection is gone, and nothing follows. */
-  | { readonly type: 'lost'; readonly reason: string };
+  /** The connection is gone, and nothing follows. `received` is the number of the last statement that was taken, or 0. */
+  | { readonly type: 'lost'; readonly reason: string; readonly received: number };
 
 /**
  * The columns of a result. They are given the first time; from then on their number stands for them in whatever is told of

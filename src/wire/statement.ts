@@ -130,6 +130,12 @@ export interface StatementObserver {
   examined(rows: number): void;
   ended(outcome: Outcome): void;
   failed(failure: Failure): void;
+  /**
+   * Comes instead of `failed`, if there is this method, when the connection was lost and the statement has provably not
+   * been sent to the database.
+   * @param reason why it was lost
+   */
+  notBegun?(reason: string): void;
 }
 
 /** The reader's hold on a statement. Every method is a no-op once the statement has ended. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection, type ConnectOptions } from './connection.ts';
-import { type DriverError, isConnectionLost } from './failures.ts';
+import { type DriverError, isAnswered, isConnectionLost } from './failures.ts';
 
 /** Long enough to serve a burst of kills, short enough not to hold a connection that nobody needs. */
 const idleMs = 5_000;
@@ -8,6 +8,12 @@ const idleMs = 5_000;
 const goneIntervalMs = 50;
 /** The database is asked for counts at most this often, for all who want to know at once. */
 const examineIntervalMs = 1_000;
+
+/** What the database says of a connection: COMMAND and STATE in its process list. */
+export interface Doing {
+  readonly command: string;
+  readonly state: string;
+}
 
 export interface SentKill {
   /** Rejects with a DriverError if the database did not answer, or refused. */
@@ -67,6 +73,35 @@ export class Control {
     }
   }
 
+  /** Ends a connection that was given up, so that nothing runs on in the database. If that fails, it can do no more. */
+  async end(id: number): Promise<void> {
+    await this.#use((connection) => connection.query(`KILL ${id}`)).catch(() => {});
+  }
+
+  /**
+   * What connections do in the database, by their ids; one that the database does not have is left out.
+   * @param patienceMs for the connection that is open already: it may have died by itself, and then another is asked
+   * @returns null if the database cannot say, as behind a proxy that gives out ids of its own
+   * @throws DriverError
+   */
+  async look(ids: readonly number[], patienceMs: number): Promise<ReadonlyMap<number, Doing> | null> {
+    const ask = async (connection: Connection): Promise<ReadonlyMap<number, Doing> | null> => {
+      const list = [connection.id, ...ids].join(',');
+      const rows = await connection.query(
+        `SELECT ID, COMMAND, COALESCE(STATE, '') FROM information_schema.PROCESSLIST WHERE ID IN (${list})`,
+      );
+      const doings = new Map(rows.map(([id, command, state]) => [Number(id), { command, state } as Doing]));
+      return doings.has(connection.id) ? doings : null;
+    };
+    if (this.#connection === null) return this.#use(ask);
+    try {
+      return await this.#use(ask, patienceMs);
+    } catch (error) {
+      if (isAnswered(error as DriverError)) throw error;
+      return this.#use(ask);
+    }
+  }
+
   /**
    * The database's count of rows examined by the statement of connection `id`, or null where it gives none. Waits for
    * company: a thousand statements that are watched cost one question a second, and hold up no kill.
@@ -108,16 +143,23 @@ export class Control {
     );
   }
 
-  async #use<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+  async #use<T>(work: (connection: Connection) => Promise<T>, patienceMs = this.#options.timeoutMs): Promise<T> {
     this.#inUse++;
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     this.#connection ??= this.#open();
     const connection = this.#connection;
     // One that no longer answers would hold up every later kill behind this one.
-    const patience = setTimeout(() => this.#drop(connection), this.#options.timeoutMs);
+    let isOver = false;
+    const patience = setTimeout(() => {
+      // If the thread was held up, the answer may lie there unread.
+      setImmediate(() => {
+        if (!isOver) this.#drop(connection);
+      });
+    }, patienceMs);
     try {
       return await work(await connection);
     } finally {
+      isOver = true;
       clearTimeout(patience);
       this.#inUse--;
       if (this.#inUse === 0) this.#idleTimer = setTimeout(() => this.close(), idleMs);

@@ -48,8 +48,9 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
     this.post({ type: 'news', statement, end: { ok: true, outcome }, idle: true });
   }
 
-  lose(reason: string): void {
-    this.post({ type: 'lost', reason });
+  /** @param received the number of the last statement that was taken */
+  lose(reason: string, received = this.executed.length): void {
+    this.post({ type: 'lost', reason, received });
     this.#channel.close();
   }
 

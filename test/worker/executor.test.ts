@@ -12,6 +12,7 @@ import { Connection } from '#src/worker/connection.js';
 import type { Control } from '#src/worker/control.js';
 import serve from '#src/worker/entry.js';
 import { Executor } from '#src/worker/executor.js';
+import { Watchdog } from '#src/worker/watchdog.js';
 import { seeded } from '../support/random.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
@@ -670,14 +671,21 @@ for (const server of await sharedServers()) {
       await until(() => peer.closed);
       t.match(peer.told(statement).end, { ok: false, failure: { code: 90_006 } });
       t.equal(peer.messages.filter(({ type }) => type === 'lost').length, 1);
-      t.equal(peer.messages.at(-1)?.type, 'lost');
+      t.match(peer.messages.at(-1), { type: 'lost', received: statement });
     });
 
-    await t.test('an idle connection that the database ends is told as lost', async (t) => {
-      const { id, peer } = await open(t, server);
-      await server.sql(`KILL CONNECTION ${id}`);
-      await until(() => peer.closed);
-      t.equal(peer.messages.at(-1)?.type, 'lost');
+    await t.test('an idle connection that the database ends is told as lost, with its last statement', async (t) => {
+      for (const statements of [0, 2]) {
+        const { id, peer } = await open(t, server);
+        for (let done = 0; done < statements; done++) await peer.run('SELECT 1');
+        await server.sql(`KILL CONNECTION ${id}`);
+        await until(() => peer.closed);
+        t.match(peer.messages.at(-1), { type: 'lost', received: statements + 1 });
+        // Whatever comes after that is not taken.
+        peer.start('SELECT 1');
+        await delay(20);
+        t.match(peer.messages.at(-1), { type: 'lost', received: statements + 1 });
+      }
     });
 
     await t.test('a close ends the connection, and what runs on it is cut off', async (t) => {
@@ -749,7 +757,7 @@ function task(server: DatabaseServer, database: string | null, limits: Partial<W
   return {
     address: { socketPath: server.socketPath } as DatabaseAddress,
     login,
-    limits: { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, ...limits },
+    limits: { connectTimeoutMs: 10_000, pingMs: 5_000, killTimeoutMs: 10_000, rowBytesMax: 64 * MiB, ...limits },
   };
 }
 
@@ -759,7 +767,7 @@ function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof ta
   const link = new Link<ToWorker, FromWorker>(port1);
   const controls = new Map<string, Control>();
   new Link<FromWorker, ToWorker>(port2, (channel) => {
-    void new Executor(channel, login, { address, limits }, controls).open();
+    void new Executor(channel, login, { address, limits }, controls, new Watchdog(limits)).open();
   });
   t.teardown(async () => {
     const closed = once(port2, 'close');
