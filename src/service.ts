@@ -113,6 +113,7 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
   const workers = new WorkerPool(
     {
       threads: config.worker_threads,
+      stallMs: config.worker_stall_secs * 1_000,
       address: database.address,
       limits: {
         connectTimeoutMs: config.connect_timeout_secs * 1_000,

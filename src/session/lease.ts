@@ -46,7 +46,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     super();
     this.#channel = channel;
     channel.on('message', (message) => this.#receive(message));
-    channel.on('close', () => this.#lose('its worker thread ended', true));
+    channel.on('close', (reason = 'its worker thread ended') => this.#lose(reason, true));
   }
 
   /**
@@ -65,6 +65,11 @@ export class Lease extends EventEmitter<LeaseEvents> {
 
   get isRunning(): boolean {
     return this.#state === 'running';
+  }
+
+  /** Whether its thread is at hand, as far as is known. */
+  get isAnswering(): boolean {
+    return this.#channel.isAnswering;
   }
 
   get isClosed(): boolean {
@@ -115,6 +120,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
     // What is in the same parcel as the end of the lease is still handed over.
     if (this.#state === 'closed') return;
     switch (message.type) {
+      case 'pong':
+        return;
       case 'opened':
         this.#state = 'idle';
         this.#opened?.resolve();

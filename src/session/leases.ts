@@ -191,10 +191,11 @@ export class Leases {
     else idle.push(entry);
   }
 
-  /** The most recently used one, so that those not needed grow old and are closed. */
+  /** The most recently used one, so that those not needed grow old and are closed; none whose thread is held up. */
   #takeIdle(key: string): Lease | undefined {
     const idle = this.#idle.get(key);
-    const entry = idle?.pop();
+    const at = idle?.findLastIndex(({ lease }) => lease.isAnswering) ?? -1;
+    const entry = at < 0 ? undefined : idle?.splice(at, 1)[0];
     if (idle?.length === 0) this.#idle.delete(key);
     return entry?.lease;
   }

@@ -32,10 +32,12 @@ export interface WorkerLimits {
 }
 
 /**
- * Main to worker, about one database connection. `open` comes first. `statement` numbers the statements of a connection,
+ * Main to worker, about one database connection. `open` comes first, but on the one channel of a thread that carries
+ * nothing but `ping`, and asks whether the thread lives. `statement` numbers the statements of a connection,
  * so that a late message hits no later one.
  */
 export type ToWorker =
+  | { readonly type: 'ping' }
   | { readonly type: 'open'; readonly login: Login }
   | {
       readonly type: 'execute';
@@ -53,6 +55,8 @@ export type ToWorker =
 
 /** Worker to main. */
 export type FromWorker =
+  /** `thread` is the number of the thread in the process. */
+  | { readonly type: 'pong'; readonly thread: number }
   | { readonly type: 'opened' }
   | { readonly type: 'refused'; readonly refusal: Refusal }
   | {

@@ -156,6 +156,7 @@ export class Executor implements Watched {
         this.#execute(message);
         return;
       case 'open':
+      case 'ping':
         return;
       case 'credit':
       case 'cancel':
