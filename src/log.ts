@@ -21,11 +21,13 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'accept_failed':
       return 'error';
     case 'connection_lost':
+    case 'journal_failed':
       return 'warn';
     case 'listening':
     case 'draining':
     case 'stopped':
     case 'embedded_database':
+    case 'orphans_ended':
       return 'info';
     case 'query_started':
     case 'query_settled':

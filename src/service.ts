@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Config, DatabaseConfig } from './config.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
@@ -6,7 +7,9 @@ import { HttpServer } from './http/server.ts';
 import { Queries } from './query/queries.ts';
 import { Storage } from './query/storage.ts';
 import { Accounts } from './session/accounts.ts';
+import { Journal } from './session/journal.ts';
 import { Leases } from './session/leases.ts';
+import { Orphans } from './session/orphans.ts';
 import { Readiness } from './session/readiness.ts';
 import { Sessions } from './session/sessions.ts';
 import { WorkerPool } from './session/worker-pool.ts';
@@ -25,6 +28,7 @@ export class Service {
   readonly #queries: Queries;
   readonly #sessions: Sessions;
   readonly #leases: Leases;
+  readonly #orphans: Orphans | null;
   readonly #server: HttpServer;
   readonly #workers: WorkerPool;
 
@@ -37,6 +41,7 @@ export class Service {
     this.#queries = parts.queries;
     this.#sessions = parts.sessions;
     this.#leases = parts.leases;
+    this.#orphans = parts.orphans;
     this.#server = parts.server;
     this.#workers = parts.workers;
   }
@@ -65,6 +70,7 @@ export class Service {
       return new Service(config, observe, parts, url);
     } catch (error) {
       parts.leases.close();
+      parts.orphans?.close();
       await parts.workers[Symbol.asyncDispose]();
       await embedded?.stop();
       throw error;
@@ -92,6 +98,7 @@ export class Service {
     this.#queries.close();
     this.#sessions.endAll('the server is stopping');
     this.#leases.close();
+    this.#orphans?.close();
     await this.#server[Symbol.asyncDispose]();
     await this.#workers[Symbol.asyncDispose]();
     await this.embedded?.stop();
@@ -103,6 +110,7 @@ interface Parts {
   readonly embedded: EmbeddedDatabase | null;
   readonly workers: WorkerPool;
   readonly leases: Leases;
+  readonly orphans: Orphans | null;
   readonly sessions: Sessions;
   readonly queries: Queries;
   readonly handlers: Handlers;
@@ -191,5 +199,17 @@ function build(config: Config, observe: Observe, database: DatabaseConfig, embed
     handlers,
     observe,
   );
-  return { embedded, workers, leases, sessions, queries, handlers, server };
+  // What a private MariaDB runs ends with it, and no other server takes it over.
+  const orphans = embedded === null ? openOrphans(config, database, workers, observe) : null;
+  return { embedded, workers, leases, orphans, sessions, queries, handlers, server };
+}
+
+function openOrphans(config: Config, database: DatabaseConfig, workers: WorkerPool, observe: Observe): Orphans {
+  const { address, user, password } = database;
+  const place = 'socketPath' in address ? address.socketPath : `${address.host}:${address.port}`;
+  const journal = new Journal(join(config.data_dir, 'connections'), place, (error) =>
+    observe({ type: 'journal_failed', error }),
+  );
+  const login = user === '' ? null : { user, password, database: null };
+  return new Orphans({ retryMs: config.ping_secs * 1_000, login }, journal, workers, observe);
 }

@@ -121,6 +121,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#state === 'closed') return;
     switch (message.type) {
       case 'pong':
+      case 'swept':
         return;
       case 'opened':
         this.#state = 'idle';

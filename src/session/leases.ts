@@ -168,7 +168,7 @@ export class Leases {
 
   async #open(owner: LeaseOwner): Promise<Lease> {
     const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
-    const lease = await Lease.open(this.#workers.connect(), login);
+    const lease = await Lease.open(this.#workers.connect(login), login);
     lease.once('lost', (reason) => {
       this.#lent.delete(lease);
       this.#forgetIdle(lease, keyOf(owner));

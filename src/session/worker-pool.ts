@@ -2,7 +2,7 @@ import { MessageChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { Observe } from '../events.ts';
 import type { Channel } from '../wire/link.ts';
-import type { DatabaseAddress, FromWorker, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
+import type { DatabaseAddress, FromWorker, Login, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import { WorkerThread } from './worker-thread.ts';
 
 export interface WorkerPoolOptions {
@@ -11,6 +11,15 @@ export interface WorkerPoolOptions {
   readonly stallMs: number;
   readonly address: DatabaseAddress;
   readonly limits: WorkerLimits;
+}
+
+/** Hears of the database connections that the threads open. */
+export interface ConnectionFollower {
+  /** @param id the connection's in the database */
+  opened(id: number, login: Login): void;
+  closed(id: number): void;
+  /** Its thread has ended, which says nothing of what it runs in the database. */
+  lost(id: number, login: Login, openedAt: number): void;
 }
 
 /**
@@ -32,6 +41,7 @@ export class WorkerPool implements AsyncDisposable {
   readonly #piscina: Piscina;
   readonly #threads = new Set<WorkerThread>();
   readonly #pingTimer: NodeJS.Timeout;
+  #follower: ConnectionFollower | null = null;
   #isClosed = false;
 
   constructor(options: WorkerPoolOptions, observe: Observe) {
@@ -53,15 +63,24 @@ export class WorkerPool implements AsyncDisposable {
     this.#pingTimer = setInterval(() => this.#ping(), pingIntervalMs).unref();
   }
 
-  /** A channel to the thread that has the fewest, of those that answer. */
-  connect(): Channel<ToWorker, FromWorker> {
+  follow(follower: ConnectionFollower): void {
+    this.#follower = follower;
+  }
+
+  /**
+   * A channel to the thread that has the fewest, of those that answer.
+   * @param login whose connection it will be; null if it will be none
+   */
+  connect(login: Login | null = null): Channel<ToWorker, FromWorker> {
     this.#startMissing();
     const [first, ...others] = this.#threads;
     let { link: least } = first as WorkerThread;
     for (const { link } of others) {
       if (link.isAnswering !== least.isAnswering ? link.isAnswering : link.size < least.size) least = link;
     }
-    return least.open();
+    const channel = least.open();
+    if (login !== null && this.#follower !== null) follow(channel, login, this.#follower);
+    return channel;
   }
 
   #startMissing(): void {
@@ -123,4 +142,19 @@ export class WorkerPool implements AsyncDisposable {
     clearInterval(this.#pingTimer);
     await this.#piscina.destroy();
   }
+}
+
+/** The first message of a channel tells whether there is a connection. */
+function follow(channel: Channel<ToWorker, FromWorker>, login: Login, follower: ConnectionFollower): void {
+  channel.once('message', (message) => {
+    if (message.type !== 'opened') return;
+    const { connection } = message;
+    const openedAt = Date.now();
+    follower.opened(connection, login);
+    channel.once('close', (reason) => {
+      // Only the end of its thread has a reason.
+      if (reason === undefined) follower.closed(connection);
+      else follower.lost(connection, login, openedAt);
+    });
+  });
 }

@@ -14,6 +14,17 @@ export interface Login {
   readonly database: string | null;
 }
 
+/** A connection that was lost with its thread or its process, but perhaps not in the database. */
+export interface Orphan {
+  /** Its id in the database. */
+  readonly id: number;
+  readonly user: string;
+  /** How long ago it was opened. */
+  readonly openedMs: number;
+  /** How long ago it was lost, at the latest. */
+  readonly lostMs: number;
+}
+
 /** The argument of the one long task that each worker thread runs. */
 export interface ThreadTask {
   /** Carries a channel for each database connection of the thread. */
@@ -38,6 +49,8 @@ export interface WorkerLimits {
  */
 export type ToWorker =
   | { readonly type: 'ping' }
+  /** Instead of `open`: end what runs on in the database on connections that nobody holds any more. */
+  | { readonly type: 'sweep'; readonly login: Login; readonly orphans: readonly Orphan[] }
   | { readonly type: 'open'; readonly login: Login }
   | {
       readonly type: 'execute';
@@ -57,7 +70,10 @@ export type ToWorker =
 export type FromWorker =
   /** `thread` is the number of the thread in the process. */
   | { readonly type: 'pong'; readonly thread: number }
-  | { readonly type: 'opened' }
+  /** `connection` is its id in the database. */
+  | { readonly type: 'opened'; readonly connection: number }
+  /** The ids of those that may still run something, as far as the login may know. */
+  | { readonly type: 'swept'; readonly left: readonly number[] }
   | { readonly type: 'refused'; readonly refusal: Refusal }
   | {
       /** News of a statement; a small result is told whole in one message. */

@@ -103,7 +103,7 @@ export class Executor implements Watched {
         clearTimeout(timer);
       }
       this.#watchdog.add(this);
-      this.#post({ type: 'opened' });
+      this.#post({ type: 'opened', connection: connection.id });
     } catch (error) {
       this.#refuse(connectRefusal(error as DriverError));
     }
@@ -119,13 +119,7 @@ export class Executor implements Watched {
 
   /** The second connection of the same login. */
   get control(): Control {
-    const key = JSON.stringify([this.#login.user, this.#login.password]);
-    let control = this.#controls.get(key);
-    if (control === undefined) {
-      control = new Control(this.#connectOptions, () => this.#controls.delete(key));
-      this.#controls.set(key, control);
-    }
-    return control;
+    return Control.of(this.#controls, this.#connectOptions);
   }
 
   /** Gives the connection up, and ends what runs on it in the database, if that still listens. */
@@ -157,6 +151,7 @@ export class Executor implements Watched {
         return;
       case 'open':
       case 'ping':
+      case 'sweep':
         return;
       case 'credit':
       case 'cancel':

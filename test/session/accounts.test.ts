@@ -109,7 +109,7 @@ t.test('logins under way are bounded, and those refused for it are not called wr
   workers.refusalFor = () => 'later';
   const under = ['a', 'b'].map((user) => accounts.verify({ user, password: '' }));
   await t.rejects(async () => accounts.verify({ user: 'c', password: '' }), { message: /--logins_max/ });
-  for (const number of [0, 1]) (await workers.connection(number)).post({ type: 'opened' });
+  for (const number of [0, 1]) (await workers.connection(number)).post({ type: 'opened', connection: 1 });
   await Promise.all(under);
   workers.refusalFor = () => null;
   await t.resolves(async () => accounts.verify({ user: 'c', password: '' }));

@@ -109,7 +109,7 @@ export class FakeWorkers {
   #accept(connection: FakeConnection): void {
     this.connections.push(connection);
     const refusal = this.refusalFor(connection.login);
-    if (refusal === null) connection.post({ type: 'opened' });
+    if (refusal === null) connection.post({ type: 'opened', connection: this.connections.length });
     else if (refusal !== 'later') connection.refuse(refusal);
     this.#arrived.emit('connection');
   }

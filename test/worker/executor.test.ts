@@ -728,7 +728,7 @@ for (const server of await sharedServers()) {
       }) as [Peer, Peer];
       await until(() => peers.every(({ messages }) => messages.length > 0));
       for (const peer of peers) {
-        t.same(peer.messages[0], { type: 'opened' });
+        t.match(peer.messages[0], { type: 'opened', connection: Number });
         t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
       }
       peers[0].channel.close();
@@ -798,7 +798,7 @@ async function open(
   const own = task(server, withDatabase ? database : null, limits);
   const peer = startExecutor(t, { ...own, address: address ?? own.address });
   await until(() => peer.messages.length > 0);
-  t.same(peer.messages[0], { type: 'opened' });
+  t.match(peer.messages[0], { type: 'opened', connection: Number });
   const id = Number((await peer.run('SELECT CONNECTION_ID()', { clean: true })).batches.join().replaceAll(/\D/g, ''));
   peer.idles = 0;
   return { database, id, peer };
