@@ -29,6 +29,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'connection_lost':
     case 'listening_unprotected':
     case 'user_blocked':
+    case 'journal_failed':
       return 'warn';
     case 'query_started':
       // Whoever asks for the SQL wants to see it at the level that is usual.
@@ -38,6 +39,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'draining':
     case 'stopped':
     case 'embedded_database':
+    case 'orphans_ended':
       return 'info';
     case 'query_settled':
     case 'query_removed':

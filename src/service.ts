@@ -13,7 +13,9 @@ import { Buffers } from './query/buffers.ts';
 import { Queries } from './query/queries.ts';
 import { Queue } from './query/queue.ts';
 import { Accounts } from './session/accounts.ts';
+import { Journal } from './session/journal.ts';
 import { Leases } from './session/leases.ts';
+import { Orphans } from './session/orphans.ts';
 import { Readiness } from './session/readiness.ts';
 import { Sessions } from './session/sessions.ts';
 import { WorkerPool } from './session/worker-pool.ts';
@@ -30,6 +32,9 @@ const unprotected =
   'whoever is on the way can read passwords, statements and rows: give --tls_cert and --tls_key, or listen on ' +
   '127.0.0.1 behind a proxy with TLS';
 
+/** A thread that is replaced may count what it has on disk until it is really gone. */
+const slotsPerThread = 4;
+
 /** The running server: the only place that constructs its parts, and the one that takes them down again. */
 export class Service {
   /** Where it listens, as a URL. */
@@ -42,6 +47,7 @@ export class Service {
   readonly #queue: Queue;
   readonly #sessions: Sessions;
   readonly #leases: Leases;
+  readonly #orphans: Orphans | null;
   readonly #server: HttpServer;
   readonly #workers: WorkerPool;
 
@@ -55,6 +61,7 @@ export class Service {
     this.#queue = parts.queue;
     this.#sessions = parts.sessions;
     this.#leases = parts.leases;
+    this.#orphans = parts.orphans;
     this.#server = parts.server;
     this.#workers = parts.workers;
   }
@@ -93,6 +100,7 @@ export class Service {
       return new Service(config, observe, parts, url);
     } catch (error) {
       parts.leases.close();
+      parts.orphans?.close();
       await parts.workers[Symbol.asyncDispose]();
       await embedded?.stop();
       throw error;
@@ -132,6 +140,7 @@ export class Service {
     this.#queue.close();
     this.#sessions.endAll('the server is stopping');
     this.#leases.close();
+    this.#orphans?.close();
     await this.#server.close(answerMs);
     // Until now a client could come for the last answer of its query.
     this.#queries.close();
@@ -151,6 +160,7 @@ interface Parts {
   readonly embedded: EmbeddedDatabase | null;
   readonly workers: WorkerPool;
   readonly leases: Leases;
+  readonly orphans: Orphans | null;
   readonly sessions: Sessions;
   readonly queries: Queries;
   readonly queue: Queue;
@@ -167,13 +177,15 @@ function build(
 ): Parts {
   const metrics = new Metrics();
   const observe = observeWith(log, metrics.observe);
-  const spillUsage = SpillUsage.forThreads(config.worker_threads, config.spill_total_bytes_max);
+  const spillUsage = SpillUsage.forThreads(slotsPerThread * config.worker_threads, config.spill_total_bytes_max);
   const workers = new WorkerPool(
     {
       threads: config.worker_threads,
+      stallMs: config.worker_stall_secs * 1_000,
       address: database.address,
       limits: {
         connectTimeoutMs: config.connect_timeout_secs * 1_000,
+        pingMs: config.ping_secs * 1_000,
         killTimeoutMs: config.kill_timeout_secs * 1_000,
         rowBytesMax: config.row_bytes_max,
         spill: {
@@ -282,7 +294,19 @@ function build(
     handlers,
     observe,
   );
-  return { embedded, workers, leases, sessions, queries, queue, handlers, server };
+  // What a private MariaDB runs ends with it, and no other server takes it over.
+  const orphans = embedded === null ? openOrphans(config, database, workers, observe) : null;
+  return { embedded, workers, leases, orphans, sessions, queries, queue, handlers, server };
+}
+
+function openOrphans(config: Config, database: DatabaseConfig, workers: WorkerPool, observe: Observe): Orphans {
+  const { address, user, password } = database;
+  const place = 'socketPath' in address ? address.socketPath : `${address.host}:${address.port}`;
+  const journal = new Journal(join(config.data_dir, 'connections'), place, (error) =>
+    observe({ type: 'journal_failed', error }),
+  );
+  const login = user === '' ? null : { user, password, database: null };
+  return new Orphans({ retryMs: config.ping_secs * 1_000, login }, journal, workers, observe);
 }
 
 function spillFolder(config: Config): string {

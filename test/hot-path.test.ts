@@ -76,8 +76,15 @@ for (const server of await sharedServers()) {
     const link = new Link<ToWorker, FromWorker>(port1);
     const spill = { folder: t.testdir(), bytesMax: 1024 * MiB, totalBytesMax: 1024 * MiB, waitMs: 10_000 };
     const spillUsage = SpillUsage.forThreads(1, spill.totalBytesMax).shared;
-    const limits = { connectTimeoutMs: 10_000, killTimeoutMs: 10_000, rowBytesMax: 16 * MiB, spill, readOnly: false };
-    const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits, thread: 0, spillUsage });
+    const limits = {
+      connectTimeoutMs: 10_000,
+      pingMs: 5_000,
+      killTimeoutMs: 10_000,
+      rowBytesMax: 16 * MiB,
+      spill,
+      readOnly: false,
+    };
+    const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits, slot: 0, spillUsage });
     const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' });
     t.teardown(async () => {
       link.close();
@@ -103,7 +110,7 @@ for (const server of await sharedServers()) {
       const { work, stop } = countWork();
       let [pages, bytes, rows] = [0, 0, 0];
       try {
-        query.start(sql, true, (request, observer) => lease.run(request, true, observer));
+        query.start(sql, (request, observer) => lease.run(request, true, observer), null);
         for (let next: number | null = 0; next !== null; ) {
           const page = await query.page(next);
           if (page === null) throw new Error(`there is no page ${next}`);

@@ -1,30 +1,12 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { identify } from '../identity.ts';
 
 const POLL_MS = 10;
 
 /** A server that wrote much takes a while to flush; after this it is killed, which InnoDB survives. */
 const END_TIMEOUT_MS = 10_000;
-
-/**
- * A text that is equal for as long as the process `pid` lives and that no later process with the
- * same number has; undefined if there is no such process. A zombie counts as gone.
- */
-export function identify(pid: number): string | undefined {
-  if (process.platform !== 'linux') return answers(pid) ? 'alive' : undefined;
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The second field is the program's name in parentheses, and may itself hold spaces and parentheses.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    const [state] = fields;
-    if (state === 'Z' || state === 'X') return undefined;
-    // Start times count from the boot, so a number and a time can come again after the next one.
-    return `${bootId()}/${fields[19]}`;
-  } catch {
-    return undefined;
-  }
-}
 
 /**
  * Ends every MariaDB server and installer of this user whose data directory lies below `folder` (an
@@ -79,17 +61,4 @@ function commandLine(pid: number): string[] {
   } catch {
     return [];
   }
-}
-
-function answers(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}
-
-function bootId(): string {
-  return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
 }

@@ -100,7 +100,7 @@ export class Handlers {
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers);
     queries.add(query, body.sql);
     if (place === null) statements.runLater(query, body, account, sessionId);
-    else statements.run(query, body, place);
+    else statements.run(query, body, account, place);
     await this.#answerPage(query, 0, asGzip, response, true);
   }
 

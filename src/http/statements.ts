@@ -1,6 +1,6 @@
 import type { QueryRequest } from '../protocol/v1/request.ts';
 import type { Buffers } from '../query/buffers.ts';
-import type { Query } from '../query/query.ts';
+import type { Query, RunStatement } from '../query/query.ts';
 import type { Queue, Waiter } from '../query/queue.ts';
 import type { Account } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
@@ -43,15 +43,28 @@ export class Statements {
   }
 
   /** Runs the statement there, and tells the query what becomes of it. */
-  run(query: Query, { sql }: QueryRequest, place: Place): void {
-    if (isSession(place)) query.start(sql, !place.isKept, (request, observer) => place.run(request, observer));
-    else query.failed(place);
+  run(query: Query, body: QueryRequest, account: Account, place: Place): void {
+    if (!isSession(place)) {
+      query.failed(place);
+      return;
+    }
+    const again = place.isKept ? null : this.#runInTurn(body, account, place.id);
+    query.start(body.sql, (request, observer) => place.run(request, observer), again);
   }
 
   /** Runs the statement when it is its turn. */
   runLater(query: Query, body: QueryRequest, account: Account, sessionId: string): void {
+    const inTurn = this.#runInTurn(body, account, sessionId);
     const isAlone = body.session.type === 'new' && body.session.maxIdleSecs === 0;
-    query.start(body.sql, isAlone, (request, observer) => this.#enqueue(request, observer, body, account, sessionId));
+    query.start(body.sql, inTurn, isAlone ? inTurn : null);
+  }
+
+  #runInTurn(body: QueryRequest, account: Account, sessionId: string): RunStatement {
+    return (request, observer) => {
+      const handle = this.#enqueue(request, observer, body, account, sessionId);
+      this.#queue.advance();
+      return handle;
+    };
   }
 
   #enqueue(

@@ -78,6 +78,7 @@ export class Query implements StatementObserver {
   #sql = '';
   /** Whether it is of no kept session. */
   #isAlone = true;
+  #again: RunStatement | null = null;
   #handle: StatementHandle | null = null;
   #columns = noColumns;
   /** Rows, and the memory of batches, that the worker has sent and not yet been credited for. */
@@ -116,13 +117,21 @@ export class Query implements StatementObserver {
     return this.#pages.last?.number === 0 && this.#pages.last.next === null;
   }
 
-  /** @param isAlone whether the statement is of no kept session */
-  start(sql: string, isAlone: boolean, run: RunStatement): void {
+  /**
+   * @param again runs the statement on another connection, should the first be lost before it was sent; null if it is
+   * of a kept session, which is lost too then
+   */
+  start(sql: string, run: RunStatement, again: RunStatement | null): void {
+    this.#sql = sql;
+    this.#isAlone = again !== null;
+    this.#again = again;
+    this.#run(run);
+  }
+
+  #run(run: RunStatement): void {
     const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    this.#sql = sql;
-    this.#isAlone = isAlone;
-    const handle = run({ sql, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
+    const handle = run({ sql: this.#sql, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
     if (this.#isToCome) this.#handle = handle;
   }
 
@@ -219,6 +228,19 @@ export class Query implements StatementObserver {
     this.#settle({ type: this.isRunning ? 'failed' : 'rows lost', failure });
   }
 
+  notBegun(reason: string): void {
+    const again = this.#again;
+    this.#again = null;
+    if (again === null) {
+      const cause = this.#isAlone ? causes.connectionLost(reason) : causes.sessionLost(reason);
+      this.failed(failureOf(cause, 'not_started'));
+      return;
+    }
+    if (this.#timeout !== null) clearTimeout(this.#timeout);
+    this.#startedAt = null;
+    this.#run(again);
+  }
+
   /** Whether anything more is to be heard of the statement. */
   get #isToCome(): boolean {
     return this.isRunning || this.#rowsToCome > 0;
@@ -237,6 +259,7 @@ export class Query implements StatementObserver {
     }
     if (!this.#isToCome) {
       this.#handle = null;
+      this.#again = null;
       this.#sql = '';
     }
     this.#account();

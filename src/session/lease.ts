@@ -55,7 +55,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     super();
     this.#channel = channel;
     channel.on('message', (message) => this.#receive(message));
-    channel.on('close', () => this.#end());
+    channel.on('close', (reason = 'its worker thread ended') => this.#end(reason));
   }
 
   /**
@@ -74,6 +74,11 @@ export class Lease extends EventEmitter<LeaseEvents> {
 
   get isRunning(): boolean {
     return this.#state === 'running';
+  }
+
+  /** Whether its thread is at hand, as far as is known. */
+  get isAnswering(): boolean {
+    return this.#channel.isAnswering;
   }
 
   get isClosed(): boolean {
@@ -130,6 +135,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
     // What is in the same parcel as the end of the lease is still handed over.
     if (this.#state === 'closed') return;
     switch (message.type) {
+      case 'pong':
+      case 'swept':
+        return;
       case 'opened':
         this.#state = 'idle';
         this.#opened?.resolve();
@@ -148,7 +156,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
         this.#becomeIdle();
         return;
       case 'lost':
-        this.#lose(message.reason);
+        // What the worker had not taken when it lost the connection, it takes no more.
+        this.#lose(message.reason, message.received === this.#statement);
         return;
       default:
         message satisfies never;
@@ -191,8 +200,11 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.emit('idle');
   }
 
-  /** The connection is gone, and what is told of it; rows that are on disk still come. */
-  #lose(reason: string): void {
+  /**
+   * The connection is gone, and what is told of it; rows that are on disk still come.
+   * @param mayHaveBegun whether the statement that was given last may have been sent to the database
+   */
+  #lose(reason: string, mayHaveBegun: boolean): void {
     if (this.#state === 'closed') return;
     const wasRunning = this.#state === 'running';
     this.#state = 'closed';
@@ -200,16 +212,15 @@ export class Lease extends EventEmitter<LeaseEvents> {
       new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } }),
     );
     this.#opened = null;
-    if (wasRunning && this.#last?.rowsToCome === null) this.#fail(this.#last, reason);
+    if (wasRunning && this.#last?.rowsToCome === null) this.#fail(this.#last, reason, mayHaveBegun);
     this.emit('lost', reason);
   }
 
   /** Nothing more will be told. */
-  #end(): void {
-    const reason = 'its worker thread ended';
-    this.#lose(reason);
-    for (const told of this.#trailing.values()) this.#fail(told, reason);
-    if (this.#last !== null) this.#fail(this.#last, reason);
+  #end(reason: string): void {
+    this.#lose(reason, true);
+    for (const told of this.#trailing.values()) this.#fail(told, reason, true);
+    if (this.#last !== null) this.#fail(this.#last, reason, true);
   }
 
   #find(statement: number): Told | null {
@@ -223,12 +234,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return true;
   }
 
-  #fail({ statement, observer, sql, isAlone, rowsToCome }: Told, reason: string): void {
+  #fail({ statement, observer, sql, isAlone, rowsToCome }: Told, reason: string, mayHaveBegun: boolean): void {
     this.#forget(statement);
-    if (rowsToCome === null) {
-      observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone));
-    } else {
-      observer.failed(undelivered(causes.spillFailed(reason), sql));
-    }
+    if (rowsToCome !== null) observer.failed(undelivered(causes.spillFailed(reason), sql));
+    else if (mayHaveBegun) observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone));
+    else observer.notBegun(reason);
   }
 }

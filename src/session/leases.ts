@@ -140,7 +140,7 @@ export class Leases {
 
   async #open(owner: LeaseOwner): Promise<Lease> {
     const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
-    const lease = await Lease.open(this.#workers.connect(), login);
+    const lease = await Lease.open(this.#workers.connect(login), login);
     // What the listener holds, it holds as long as the connection lives: not the password.
     const key = keyOf(owner);
     const { user } = owner.login;
@@ -161,10 +161,11 @@ export class Leases {
     else idle.push(entry);
   }
 
-  /** The most recently used one, so that those not needed grow old and are closed. */
+  /** The most recently used one, so that those not needed grow old and are closed; none whose thread is held up. */
   #takeIdle(key: string): Lease | undefined {
     const idle = this.#idle.get(key);
-    const entry = idle?.pop();
+    const at = idle?.findLastIndex(({ lease }) => lease.isAnswering) ?? -1;
+    const entry = at < 0 ? undefined : idle?.splice(at, 1)[0];
     if (idle?.length === 0) this.#idle.delete(key);
     return entry?.lease;
   }

@@ -1,18 +1,28 @@
 import { MessageChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { Observe } from '../events.ts';
-import { type Channel, Link } from '../wire/link.ts';
-import type { DatabaseAddress, FromWorker, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
+import type { Channel } from '../wire/link.ts';
+import type { DatabaseAddress, FromWorker, Login, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
+import { WorkerThread } from './worker-thread.ts';
 
 export interface WorkerPoolOptions {
   readonly threads: number;
+  /** A thread that does not answer for so long is replaced. */
+  readonly stallMs: number;
   readonly address: DatabaseAddress;
   readonly limits: WorkerLimits;
   readonly spillUsage: SpillUsage;
 }
 
-type WorkerLink = Link<ToWorker, FromWorker>;
+/** Hears of the database connections that the threads open. */
+export interface ConnectionFollower {
+  /** @param id the connection's in the database */
+  opened(id: number, login: Login): void;
+  closed(id: number): void;
+  /** Its thread has ended, which says nothing of what it runs in the database. */
+  lost(id: number, login: Login, openedAt: number): void;
+}
 
 /**
  * What a thread makes is short-lived and small, its rows aside, which lie outside of its heap. By default the room for such
@@ -20,15 +30,27 @@ type WorkerLink = Link<ToWorker, FromWorker>;
  */
 const youngGenerationMb = 6;
 
+const pingIntervalMs = 1_000;
+/** A thread that has not answered so many pings gets no more statements, if another answers. */
+const unansweredMax = 2;
+/** A thread that is only being started is given at least so long. */
+const startMs = 30_000;
+
 /** The threads that talk to the database. Each runs one task, which lasts as long as the thread, and has one link. */
 export class WorkerPool implements AsyncDisposable {
   readonly #options: WorkerPoolOptions;
+  readonly #observe: Observe;
   readonly #piscina: Piscina;
-  /** By their threads' numbers. */
-  readonly #links = new Map<number, WorkerLink>();
+  readonly #threads = new Set<WorkerThread>();
+  /** Those of the spill usage that are in use. */
+  readonly #slots = new Set<number>();
+  readonly #pingTimer: NodeJS.Timeout;
+  #follower: ConnectionFollower | null = null;
+  #isClosed = false;
 
   constructor(options: WorkerPoolOptions, observe: Observe) {
     this.#options = options;
+    this.#observe = observe;
     this.#piscina = new Piscina({
       // Compiled code runs from the build's folder, where the entry is JavaScript.
       filename: new URL('../worker/entry.js', import.meta.url).href,
@@ -38,43 +60,118 @@ export class WorkerPool implements AsyncDisposable {
       // The default waits for tasks by blocking the thread, and with it every socket that the thread serves.
       atomics: 'disabled',
     });
-    // Piscina starts another thread in place of one that failed; the links of that one close, and its leases are lost.
+    // Piscina starts another thread in place of one that failed. It tells of the failure by this event if the thread had no
+    // task, and else by the task.
     this.#piscina.on('error', (error: Error) => observe({ type: 'worker_failed', error }));
     this.#startMissing();
+    this.#pingTimer = setInterval(() => this.#ping(), pingIntervalMs).unref();
   }
 
-  /** A channel to the thread that has the fewest. */
-  connect(): Channel<ToWorker, FromWorker> {
+  follow(follower: ConnectionFollower): void {
+    this.#follower = follower;
+  }
+
+  /**
+   * A channel to the thread that has the fewest, of those that answer.
+   * @param login whose connection it will be; null if it will be none
+   */
+  connect(login: Login | null = null): Channel<ToWorker, FromWorker> {
     this.#startMissing();
-    const [first, ...others] = this.#links.values();
-    let least = first as WorkerLink;
-    for (const link of others) if (link.size < least.size) least = link;
-    return least.open();
+    const [first, ...others] = this.#threads;
+    let { link: least } = first as WorkerThread;
+    for (const { link } of others) {
+      if (link.isAnswering !== least.isAnswering ? link.isAnswering : link.size < least.size) least = link;
+    }
+    const channel = least.open();
+    if (login !== null && this.#follower !== null) follow(channel, login, this.#follower);
+    return channel;
   }
 
   #startMissing(): void {
-    for (let thread = 0; thread < this.#options.threads; thread++) {
-      if (!this.#links.has(thread)) this.#start(thread);
+    while (this.#threads.size < this.#options.threads) this.#start();
+  }
+
+  #start(): void {
+    const { address, limits, spillUsage } = this.#options;
+    const { port1, port2 } = new MessageChannel();
+    // A thread that is about to end is given nothing more.
+    const thread = new WorkerThread(port1, () => this.#threads.delete(thread));
+    this.#threads.add(thread);
+    const slot = this.#takeSlot();
+    const task: ThreadTask = { port: port2, address, limits, slot, spillUsage: spillUsage.shared };
+    const run = this.#piscina.run(task, { transferList: [port2] }).finally(() => {
+      spillUsage.forget(slot);
+      this.#slots.delete(slot);
+    });
+    run.then(
+      () => this.#end(thread, 'its worker thread ended'),
+      (error: Error) => {
+        // One that was given up, or ended because the server stops, has failed nobody.
+        if (!this.#isClosed && !thread.isClosed) this.#observe({ type: 'worker_failed', error });
+        this.#end(thread, `its worker thread failed: ${error.message}`);
+      },
+    );
+  }
+
+  /** One that nobody has; if there is none, one is shared, and what is counted in it is forgotten too early. */
+  #takeSlot(): number {
+    let slot = 0;
+    while (this.#slots.has(slot) && slot < this.#options.spillUsage.slots - 1) slot++;
+    this.#slots.add(slot);
+    return slot;
+  }
+
+  /** Should the thread never have had the other end of the link, nobody else closes it. */
+  #end(thread: WorkerThread, reason: string): void {
+    this.#threads.delete(thread);
+    thread.close(reason);
+  }
+
+  #ping(): void {
+    this.#startMissing();
+    const { stallMs } = this.#options;
+    const unanswered = new Map([...this.#threads].map((thread) => [thread, thread.ping()]));
+    const answers = (thread: WorkerThread): boolean => (unanswered.get(thread) ?? 0) < unansweredMax;
+    const anyAnswers = [...this.#threads].some(answers);
+    for (const [thread, pings] of unanswered) {
+      thread.link.isAnswering = !anyAnswers || answers(thread);
+      const patienceMs = thread.id === null ? Math.max(stallMs, startMs) : stallMs;
+      if (pings * pingIntervalMs >= patienceMs) this.#replace(thread, patienceMs / 1_000);
     }
   }
 
-  #start(thread: number): void {
-    const { address, limits, spillUsage } = this.#options;
-    const { port1, port2 } = new MessageChannel();
-    const link: WorkerLink = new Link(port1);
-    this.#links.set(thread, link);
-    const task: ThreadTask = { port: port2, address, limits, thread, spillUsage: spillUsage.shared };
-    const end = (): void => {
-      this.#links.delete(thread);
-      spillUsage.forget(thread);
-      // Should the thread never have had the other end, nobody else closes this one.
-      link.close();
-    };
-    // That a thread has failed, Piscina tells by an event of its own.
-    this.#piscina.run(task, { transferList: [port2] }).then(end, end);
+  /** Ends a thread that does not answer. What it has sent to the database may run on there. */
+  #replace(thread: WorkerThread, secs: number): void {
+    const said = `did not answer for ${secs} s and was replaced (--worker_stall_secs)`;
+    this.#observe({ type: 'worker_failed', error: new Error(`a worker thread ${said}`) });
+    this.#end(thread, `its worker thread ${said}`);
+    const known = new Set([...this.#threads].map(({ id }) => id));
+    // One that has never answered is among those of which nobody knows.
+    const worker = this.#piscina.threads.find(({ threadId }) =>
+      thread.id === null ? !known.has(threadId) : threadId === thread.id,
+    );
+    void worker?.terminate();
+    this.#startMissing();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#pingTimer);
     await this.#piscina.destroy();
   }
+}
+
+/** The first message of a channel tells whether there is a connection. */
+function follow(channel: Channel<ToWorker, FromWorker>, login: Login, follower: ConnectionFollower): void {
+  channel.once('message', (message) => {
+    if (message.type !== 'opened') return;
+    const { connection } = message;
+    const openedAt = Date.now();
+    follower.opened(connection, login);
+    channel.once('close', (reason) => {
+      // Only the end of its thread has a reason.
+      if (reason === undefined) follower.closed(connection);
+      else follower.lost(connection, login, openedAt);
+    });
+  });
 }

@@ -4,7 +4,7 @@ import type { MessagePort } from 'node:worker_threads';
 interface ChannelEvents<Received> {
   message: [message: Received];
   /** It is closed, by either side or because the other thread has ended; nothing follows. */
-  close: [];
+  close: [reason?: string];
 }
 
 /** One of the many conversations on a link. What is posted arrives in order, and nothing after `close`. */
@@ -27,6 +27,11 @@ export class Channel<Sent, Received> extends EventEmitter<ChannelEvents<Received
   close(): void {
     this.#link.closeChannel(this);
   }
+
+  /** Whether the other thread is at hand, as far as is known. */
+  get isAnswering(): boolean {
+    return this.#link.isAnswering;
+  }
 }
 
 /**
@@ -43,13 +48,23 @@ export class Link<Sent, Received> {
   #lastNumber = 0;
   #isClosed = false;
 
-  /** @param accept told of each channel that the other end opens; left out by the end that opens them */
-  constructor(port: MessagePort, accept: ((channel: Channel<Sent, Received>) => void) | null = null) {
+  /** Said by whoever watches over the other thread. */
+  isAnswering = true;
+
+  /**
+   * @param accept told of each channel that the other end opens; null for the end that opens them
+   * @param closesWithPort false: when the thread behind the port dies, somebody else calls `close`, who knows the reason
+   */
+  constructor(
+    port: MessagePort,
+    accept: ((channel: Channel<Sent, Received>) => void) | null = null,
+    closesWithPort = true,
+  ) {
     this.#port = port;
     this.#accept = accept;
     port.on('message', (parcel: readonly unknown[]) => this.#receive(parcel));
     // The port closes by itself when the thread behind it dies.
-    port.on('close', () => this.close());
+    if (closesWithPort) port.on('close', () => this.close());
   }
 
   /** Channels that are open. */
@@ -62,14 +77,17 @@ export class Link<Sent, Received> {
     return this.#add(this.#lastNumber + 1);
   }
 
-  /** Closes every channel and the port. What was posted in this turn of the event loop may not arrive. */
-  close(): void {
+  /**
+   * Closes every channel and the port. What was posted in this turn of the event loop may not arrive.
+   * @param reason for the channels to tell
+   */
+  close(reason?: string): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#port.close();
     const channels = [...this.#channels.values()];
     this.#channels.clear();
-    for (const channel of channels) channel.emit('close');
+    for (const channel of channels) channel.emit('close', reason);
   }
 
   /** For `Channel`. */

@@ -22,19 +22,32 @@ export interface Login {
   readonly database: string | null;
 }
 
+/** A connection that was lost with its thread or its process, but perhaps not in the database. */
+export interface Orphan {
+  /** Its id in the database. */
+  readonly id: number;
+  readonly user: string;
+  /** How long ago it was opened. */
+  readonly openedMs: number;
+  /** How long ago it was lost, at the latest. */
+  readonly lostMs: number;
+}
+
 /** The argument of the one long task that each worker thread runs. */
 export interface ThreadTask {
   /** Carries a channel for each database connection of the thread. */
   readonly port: MessagePort;
   readonly address: DatabaseAddress;
   readonly limits: WorkerLimits;
-  /** Whose slot to count spilled rows in, and what they all count in (see `SpillUsage`). */
-  readonly thread: number;
+  /** Where to count the spilled rows of the thread, and what all count in (see `SpillUsage`). */
+  readonly slot: number;
   readonly spillUsage: SharedArrayBuffer;
 }
 
 export interface WorkerLimits {
   readonly connectTimeoutMs: number;
+  /** How long the database may be silent over a statement before it is asked whether it still works on it. */
+  readonly pingMs: number;
   /** How long a killed statement may take to end before its connection is closed under it. */
   readonly killTimeoutMs: number;
   readonly rowBytesMax: number;
@@ -55,10 +68,14 @@ export interface SpillLimits {
 }
 
 /**
- * Main to worker, about one database connection. `open` comes first. `statement` numbers the statements of a connection,
+ * Main to worker, about one database connection. `open` comes first, but on the one channel of a thread that carries
+ * nothing but `ping`, and asks whether the thread lives. `statement` numbers the statements of a connection,
  * so that a late message hits no later one.
  */
 export type ToWorker =
+  | { readonly type: 'ping' }
+  /** Instead of `open`: end what runs on in the database on connections that nobody holds any more. */
+  | { readonly type: 'sweep'; readonly login: Login; readonly orphans: readonly Orphan[] }
   | { readonly type: 'open'; readonly login: Login }
   | {
       readonly type: 'execute';
@@ -78,7 +95,12 @@ export type ToWorker =
 
 /** Worker to main. */
 export type FromWorker =
-  | { readonly type: 'opened' }
+  /** `thread` is the number of the thread in the process. */
+  | { readonly type: 'pong'; readonly thread: number }
+  /** `connection` is its id in the database. */
+  | { readonly type: 'opened'; readonly connection: number }
+  /** The ids of those that may still run something, as far as the login may know. */
+  | { readonly type: 'swept'; readonly left: readonly number[] }
   | { readonly type: 'refused'; readonly refusal: Refusal }
   | {
       /** News of a statement; a small result is told whole in one message. */
@@ -101,8 +123,8 @@ export type FromWorker =
    * are being put to disk.
    */
   | { readonly type: 'idle' }
-  /** The connection is gone, and nothing follows. */
-  | { readonly type: 'lost'; readonly reason: string };
+  /** The connection is gone, and nothing follows. `received` is the number of the last statement that was taken, or 0. */
+  | { readonly type: 'lost'; readonly reason: string; readonly received: number };
 
 /**
  * The columns of a result. They are given the first time; from then on their number stands for them in whatever is told of

@@ -10,7 +10,7 @@ export class SpillUsage {
 
   /**
    * @param bytesMax of all threads together
-   * @param slot the number of the thread
+   * @param slot that of the thread
    */
   constructor(shared: SharedArrayBuffer, bytesMax: number, slot: number) {
     this.shared = shared;
@@ -19,8 +19,13 @@ export class SpillUsage {
     this.#slot = slot;
   }
 
-  static forThreads(threads: number, bytesMax: number): SpillUsage {
-    return new SpillUsage(new SharedArrayBuffer(threads * BigInt64Array.BYTES_PER_ELEMENT), bytesMax, 0);
+  /** @param slots threads at once, those included that are about to end */
+  static forThreads(slots: number, bytesMax: number): SpillUsage {
+    return new SpillUsage(new SharedArrayBuffer(slots * BigInt64Array.BYTES_PER_ELEMENT), bytesMax, 0);
+  }
+
+  get slots(): number {
+    return this.#slots.length;
   }
 
   get bytes(): number {

@@ -98,6 +98,11 @@ export interface StatementObserver {
   /** @param rowsToCome that lie on disk yet; should they be lost, `failed` comes after all */
   ended(outcome: Outcome, rowsToCome: number): void;
   failed(failure: Failure): void;
+  /**
+   * Comes instead of `failed`, when the connection was lost and the statement has provably not been sent to the database.
+   * @param reason why it was lost
+   */
+  notBegun(reason: string): void;
 }
 
 /** The reader's hold on a statement. Every method is a no-op once it has ended and no rows are to come. */

@@ -19,6 +19,12 @@ interface PacketParser {
   execute(chunk: Buffer): void;
 }
 
+/** Of a socket, what lies under it. */
+interface WithHandle {
+  /** Null when it is closed; `writeQueueSize` counts the bytes that the system has not taken yet. */
+  readonly _handle?: { readonly writeQueueSize?: number } | null;
+}
+
 interface DriverConnection extends EventEmitter {
   readonly threadId: number;
   /** The socket, or after a change to TLS what stands before it. */
@@ -98,6 +104,8 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   /** Those awaited, in order. */
   readonly #answers: Answer[] = [];
   #closed = false;
+  #signs = 0;
+  #unsentBytes = 0;
 
   private constructor(driver: DriverConnection, isMariadb: boolean, rowBytesMax: number) {
     super();
@@ -115,7 +123,12 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     driver.on('error', (error: DriverError) => this.#lose(error));
     driver.stream.on('close', () => this.#lose(new Error('the database closed the connection')));
     this.#driverParser = driver.packetParser;
-    driver.packetParser = { execute: (chunk) => this.#guard(() => this.#stream.write(chunk)) };
+    driver.packetParser = {
+      execute: (chunk) => {
+        this.#signs++;
+        this.#guard(() => this.#stream.write(chunk));
+      },
+    };
   }
 
   /** @throws DriverError if the database cannot be reached or refuses the login */
@@ -166,6 +179,18 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   /** Whether every command has been answered. */
   get isIdle(): boolean {
     return this.#answers.length === 0;
+  }
+
+  /**
+   * A count that grows whenever the database has sent something, or taken some of what it is sent; null while it is not
+   * listened to.
+   */
+  countSigns(): number | null {
+    if (this.#stream.isPaused) return null;
+    const unsentBytes = (this.#driver.stream as WithHandle)._handle?.writeQueueSize ?? 0;
+    if (unsentBytes !== this.#unsentBytes) this.#signs++;
+    this.#unsentBytes = unsentBytes;
+    return this.#signs;
   }
 
   /** Sends a statement; what becomes of it, the sink is told. */
@@ -294,6 +319,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   }
 
   #received(length: number): void {
+    this.#signs++;
     const { packetParser } = this.#driver;
     if (packetParser === this.#driverParser) packetParser.execute(copyOfChunk(length));
     else this.#guard(() => this.#stream.received(length));

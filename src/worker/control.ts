@@ -1,13 +1,24 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Orphan } from '../wire/messages.ts';
 import { Connection, type ConnectOptions } from './connection.ts';
-import { type DriverError, isConnectionLost } from './failures.ts';
+import { type DriverError, isAnswered, isConnectionLost } from './failures.ts';
 
 /** Long enough to serve a burst of kills, short enough not to hold a connection that nobody needs. */
 const idleMs = 5_000;
 /** How often it is looked whether a lost connection is gone in the database too. */
 const goneIntervalMs = 50;
+/** The database tells times in whole seconds, and its clock is not ours. */
+const clockMs = 2_000;
+/** ER_NO_SUCH_THREAD. */
+const noSuchThread = 1094;
 /** The database is asked for counts at most this often, for all who want to know at once. */
 const examineIntervalMs = 1_000;
+
+/** What the database says of a connection: COMMAND and STATE in its process list. */
+export interface Doing {
+  readonly command: string;
+  readonly state: string;
+}
 
 export interface SentKill {
   /** Rejects with a DriverError if the database did not answer, or refused. */
@@ -39,6 +50,20 @@ export class Control {
   }
 
   /**
+   * That of a login, made if there is none.
+   * @param controls those of the thread, by login
+   */
+  static of(controls: Map<string, Control>, options: ConnectOptions): Control {
+    const key = JSON.stringify([options.user, options.password]);
+    let control = controls.get(key);
+    if (control === undefined) {
+      control = new Control(options, () => controls.delete(key));
+      controls.set(key, control);
+    }
+    return control;
+  }
+
+  /**
    * Stops the statement that connection `id` runs, if it runs one (MySQL manual, "KILL Statement").
    * @param isOver whether it is of no interest any more what becomes of the connection
    */
@@ -64,6 +89,78 @@ export class Control {
       const rows = await this.#use((connection) => connection.query(look)).catch(() => null);
       if (rows?.length === 0) return;
       await delay(goneIntervalMs);
+    }
+  }
+
+  /** Ends a connection that was given up, so that nothing runs on in the database. If that fails, it can do no more. */
+  async end(id: number): Promise<void> {
+    await this.#use((connection) => connection.query(`KILL ${id}`)).catch(() => {});
+  }
+
+  /**
+   * Ends the orphans that still run a statement. The ids of a database begin anew when it is started, so none is ended
+   * unless the database is up since before the connection was opened, and at the statement since before it was lost.
+   * @returns the ids of those of which it is not known that they are gone, or will be
+   * @throws DriverError
+   */
+  sweep(orphans: readonly Orphan[]): Promise<number[]> {
+    return this.#use(async (connection) => {
+      const [[, uptime] = []] = await connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'");
+      const [[seesAll] = []] = await connection.query(maySeeAll);
+      const list = orphans.map(({ id }) => id).join(',');
+      const rows = await connection.query(
+        `SELECT ID, USER, COALESCE(TIME, 0) FROM information_schema.PROCESSLIST WHERE ID IN (${list})`,
+      );
+      const found = new Map(rows.map(([id, user, secs]) => [Number(id), { user, runningMs: Number(secs) * 1_000 }]));
+      const uptimeMs = Number(uptime) * 1_000;
+      const left: number[] = [];
+      for (const { id, user, openedMs, lostMs } of orphans) {
+        // It went with the database that it belonged to.
+        if (uptimeMs + clockMs < openedMs) continue;
+        const thread = found.get(id);
+        if (thread === undefined) {
+          if (seesAll === '0' && user !== this.#options.user) left.push(id);
+        } else if (thread.user === user) {
+          const isProven = uptimeMs >= openedMs && thread.runningMs + clockMs > lostMs;
+          if (!isProven || !(await this.#endOrphan(connection, id))) left.push(id);
+        }
+      }
+      return left;
+    });
+  }
+
+  /** @returns whether it will be gone */
+  async #endOrphan(connection: Connection, id: number): Promise<boolean> {
+    try {
+      await connection.query(`KILL ${id}`);
+      return true;
+    } catch (error) {
+      if (isConnectionLost(error as DriverError)) throw error;
+      return (error as DriverError).errno === noSuchThread;
+    }
+  }
+
+  /**
+   * What connections do in the database, by their ids; one that the database does not have is left out.
+   * @param patienceMs for the connection that is open already: it may have died by itself, and then another is asked
+   * @returns null if the database cannot say, as behind a proxy that gives out ids of its own
+   * @throws DriverError
+   */
+  async look(ids: readonly number[], patienceMs: number): Promise<ReadonlyMap<number, Doing> | null> {
+    const ask = async (connection: Connection): Promise<ReadonlyMap<number, Doing> | null> => {
+      const list = [connection.id, ...ids].join(',');
+      const rows = await connection.query(
+        `SELECT ID, COMMAND, COALESCE(STATE, '') FROM information_schema.PROCESSLIST WHERE ID IN (${list})`,
+      );
+      const doings = new Map(rows.map(([id, command, state]) => [Number(id), { command, state } as Doing]));
+      return doings.has(connection.id) ? doings : null;
+    };
+    if (this.#connection === null) return this.#use(ask);
+    try {
+      return await this.#use(ask, patienceMs);
+    } catch (error) {
+      if (isAnswered(error as DriverError)) throw error;
+      return this.#use(ask);
     }
   }
 
@@ -108,16 +205,23 @@ export class Control {
     );
   }
 
-  async #use<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+  async #use<T>(work: (connection: Connection) => Promise<T>, patienceMs = this.#options.timeoutMs): Promise<T> {
     this.#inUse++;
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     this.#connection ??= this.#open();
     const connection = this.#connection;
     // One that no longer answers would hold up every later kill behind this one.
-    const patience = setTimeout(() => this.#drop(connection), this.#options.timeoutMs);
+    let isOver = false;
+    const patience = setTimeout(() => {
+      // If the thread was held up, the answer may lie there unread.
+      setImmediate(() => {
+        if (!isOver) this.#drop(connection);
+      });
+    }, patienceMs);
     try {
       return await work(await connection);
     } finally {
+      isOver = true;
       clearTimeout(patience);
       this.#inUse--;
       if (this.#inUse === 0) this.#idleTimer = setTimeout(() => this.close(), idleMs);
@@ -145,6 +249,11 @@ export class Control {
     }
   }
 }
+
+/** Whether the user sees the threads of others (MySQL manual, "The INFORMATION_SCHEMA PROCESSLIST Table"). */
+const maySeeAll =
+  "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'" +
+  ` AND GRANTEE = CONCAT("'", REPLACE(CURRENT_USER(), '@', "'@'"), "'")`;
 
 /** MariaDB counts while UPDATE, DELETE and the like run (MariaDB manual, "Information Schema PROCESSLIST Table"). */
 function mariadbExamined(ids: string): string {

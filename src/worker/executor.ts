@@ -9,6 +9,7 @@ import { Control } from './control.ts';
 import { Execution } from './execution.ts';
 import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost, ServerError } from './failures.ts';
 import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
+import type { Awaited, Watchdog, Watched } from './watchdog.ts';
 
 /** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
 const killRetryMs = 50;
@@ -24,6 +25,7 @@ const toldColumnsMax = 32;
 export interface ThreadParts {
   /** Control connections by login. */
   readonly controls: Map<string, Control>;
+  readonly watchdog: Watchdog;
   readonly spillUsage: SpillUsage;
 }
 
@@ -38,13 +40,14 @@ interface Kill {
  * a channel. States: opening, idle, running (from `execute` until `idle` is told, cleaning included), closed. Lives in a
  * worker thread, many to a thread.
  */
-export class Executor {
+export class Executor implements Watched {
   readonly #channel: Channel<FromWorker, ToWorker>;
   readonly #login: Login;
   readonly #limits: WorkerLimits;
   readonly #connectOptions: ConnectOptions;
   readonly #controls: Map<string, Control>;
   readonly #spillUsage: SpillUsage;
+  readonly #watchdog: Watchdog;
   #connection: Connection | null = null;
   #cleanState: CleanState | null = null;
   /** From `execute` until `idle` is told, cleaning included. */
@@ -61,6 +64,8 @@ export class Executor {
   /** Statements since the connection was as new; the database's counters tell of the first one alone. */
   #statementsSinceReset = 0;
   readonly #toldColumns = new Map<readonly Column[], number>();
+  /** The number of the last statement that was taken. */
+  #received = 0;
   #closed = false;
 
   /** @param thread what the executors of a thread share */
@@ -75,6 +80,7 @@ export class Executor {
     this.#limits = limits;
     this.#controls = thread.controls;
     this.#spillUsage = thread.spillUsage;
+    this.#watchdog = thread.watchdog;
     this.#connectOptions = {
       address,
       user: login.user,
@@ -112,10 +118,33 @@ export class Executor {
       } finally {
         clearTimeout(timer);
       }
-      this.#post({ type: 'opened' });
+      this.#watchdog.add(this);
+      this.#post({ type: 'opened', connection: connection.id });
     } catch (error) {
       this.#refuse(connectRefusal(error as DriverError));
     }
+  }
+
+  /** What is awaited from the database: the end of a statement and of the cleaning after it. */
+  get awaited(): Awaited | null {
+    const connection = this.#connection;
+    if (connection === null || this.#execution === null) return null;
+    const signs = connection.countSigns();
+    return signs === null ? null : { connection: connection.id, signs };
+  }
+
+  /** The second connection of the same login. */
+  get control(): Control {
+    return Control.of(this.#controls, this.#connectOptions);
+  }
+
+  /** Gives the connection up, and ends what runs on it in the database, if that still listens. */
+  giveUp(reason: string): void {
+    const connection = this.#connection;
+    if (connection === null || this.#closed) return;
+    connection.destroy();
+    this.#lose(reason);
+    void this.control.end(connection.id);
   }
 
   /**
@@ -137,6 +166,8 @@ export class Executor {
         this.#execute(message);
         return;
       case 'open':
+      case 'ping':
+      case 'sweep':
         return;
       case 'close':
         this.#close();
@@ -194,6 +225,7 @@ export class Executor {
       delivered: () => this.#forget(execution),
     });
     this.#execution = execution;
+    this.#received = message.statement;
     this.#statementsSinceReset++;
     if (this.#limits.readOnly) void this.#beginReadOnly(connection, execution);
     else this.#send(connection, execution);
@@ -271,7 +303,7 @@ export class Executor {
       !execution.hasEnded && !this.#closed;
       retryMs = Math.min(2 * retryMs, killRetryMsMax)
     ) {
-      const { answered, past } = this.#control().kill(connection.id, () => this.#closed);
+      const { answered, past } = this.control.kill(connection.id, () => this.#closed);
       kills.push(past);
       await answered.catch(() => {});
       await delay(retryMs, undefined, { signal: enough }).catch(() => {});
@@ -279,19 +311,16 @@ export class Executor {
     await Promise.all(kills);
   }
 
-  /** Gives the connection up if it is not idle in time. What runs on it may run on in the database then. */
+  /** Gives the connection up if it is not idle in time. */
   #expect(failure: string): void {
     const { killTimeoutMs } = this.#limits;
-    this.#deadline ??= setTimeout(() => {
-      this.#connection?.destroy();
-      this.#lose(`${failure} within ${killTimeoutMs} ms`);
-    }, killTimeoutMs);
+    this.#deadline ??= setTimeout(() => this.giveUp(`${failure} within ${killTimeoutMs} ms`), killTimeoutMs);
   }
 
   async #examine(execution: Execution): Promise<void> {
     const connection = this.#connection;
     if (connection === null || (!connection.isMariadb && this.#statementsSinceReset > 1)) return;
-    const rows = await this.#control().examined(connection.id);
+    const rows = await this.control.examined(connection.id);
     if (rows !== null && !execution.hasEnded) this.#post({ type: 'examined', statement: execution.number, rows });
   }
 
@@ -350,16 +379,6 @@ export class Executor {
     return this.#cleaning !== null && this.#cleanState?.isRestoredByWayBack(execution.sessionChanged) === true;
   }
 
-  #control(): Control {
-    const key = JSON.stringify([this.#login.user, this.#login.password]);
-    let control = this.#controls.get(key);
-    if (control === undefined) {
-      control = new Control(this.#connectOptions, () => this.#controls.delete(key));
-      this.#controls.set(key, control);
-    }
-    return control;
-  }
-
   #post(message: FromWorker, transfer?: ArrayBuffer): void {
     this.#channel.post(message, transfer);
   }
@@ -384,7 +403,7 @@ export class Executor {
     const execution = this.#execution;
     if (execution?.hasEnded) execution.tellEnd(false);
     else execution?.lost(reason, !this.#beginning);
-    this.#post({ type: 'lost', reason });
+    this.#post({ type: 'lost', reason, received: this.#received });
     this.#finish();
   }
 
@@ -399,6 +418,7 @@ export class Executor {
 
   #finish(): void {
     this.#closed = true;
+    this.#watchdog.remove(this);
     if (this.#deadline !== null) clearTimeout(this.#deadline);
     this.#kill?.enough.abort();
     const execution = this.#execution;

@@ -61,6 +61,12 @@ export function isConnectionLost(error: DriverError): boolean {
   return error.errno === undefined || error.sqlState === undefined || connectionEnded.has(error.errno);
 }
 
+/** Whether the server itself said so, which is a sign of life, be it before a login. */
+export function isAnswered(error: DriverError): boolean {
+  // The system's errors have numbers below zero, the driver's none.
+  return error.errno !== undefined && error.errno > 0;
+}
+
 /** What both servers say to a statement of blanks (ER_EMPTY_QUERY). */
 export const emptyStatement = failureOf({ code: 1065, sqlstate: '42000', message: 'Query was empty' }, 'not_started');
 

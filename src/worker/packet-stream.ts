@@ -75,6 +75,10 @@ export class PacketStream {
     }
   }
 
+  get isPaused(): boolean {
+    return this.#paused;
+  }
+
   /** Hands out nothing more, even of what has been received, until `resume`. */
   pause(): void {
     this.#paused = true;

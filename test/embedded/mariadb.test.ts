@@ -19,8 +19,9 @@ import { fileURLToPath } from 'node:url';
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
 import t, { type Test } from 'tap';
 import { type EmbeddedDatabase, startEmbedded } from '#src/embedded/mariadb.js';
-import { identify, serversBelow } from '#src/embedded/processes.js';
+import { serversBelow } from '#src/embedded/processes.js';
 import { findPrograms } from '#src/embedded/programs.js';
+import { identify } from '#src/identity.js';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
 const BASE_TABLES = [

@@ -4,7 +4,7 @@ import { Buffers, type BuffersOptions } from '#src/query/buffers.js';
 import type { Page } from '#src/query/pages.js';
 import { Query, type QueryLimits } from '#src/query/query.js';
 import { causes, type Failure, failureOf } from '#src/wire/failures.js';
-import type { Batch, StatementObserver, StatementRequest } from '#src/wire/statement.js';
+import type { Batch, StatementHandle, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 import { seeded } from '../support/random.ts';
 import { batchOf, textOf } from './batches.ts';
 import { forever } from './make-query.ts';
@@ -31,6 +31,7 @@ class Stage {
   readonly query: Query;
   readonly credits: { bytes: number; rows: number }[] = [];
   request: StatementRequest | null = null;
+  runs = 0;
   cancels = 0;
   asks = 0;
   settled = 0;
@@ -44,7 +45,8 @@ class Stage {
 
   /** A statement that has been handed to a session, and sent to the database. */
   start(sent = true, sql = 'SELECT 1', isAlone = true): StatementObserver {
-    this.query.start(sql, isAlone, (request, observer) => {
+    const run = (request: StatementRequest, observer: StatementObserver): StatementHandle => {
+      this.runs++;
       this.request = request;
       if (sent) observer.started();
       return {
@@ -53,7 +55,8 @@ class Stage {
         askExamined: () => this.asks++,
         place: () => this.place,
       };
-    });
+    };
+    this.query.start(sql, run, isAlone ? run : null);
     return this.query;
   }
 
@@ -394,10 +397,11 @@ t.test('a query can fail before it is handed to a session', async (t) => {
 t.test('a statement that fails as it is handed over is held no more', async (t) => {
   const stage = new Stage();
   let cancels = 0;
-  stage.query.start('x', true, (_request, observer) => {
+  const run = (_request: StatementRequest, observer: StatementObserver): StatementHandle => {
     observer.failed(failureOf(causes.sessionQueueFull(8), 'not_started'));
     return { credit: () => {}, cancel: () => cancels++, askExamined: () => {}, place: () => null };
-  });
+  };
+  stage.query.start('x', run, null);
   stage.query.cancel(causes.cancelled());
   t.equal(cancels, 0);
   t.match(stage.query.snapshot().state, { failure: { code: 90004 } });
@@ -593,3 +597,23 @@ t.test('the columns are none until they are known and then the same', async (t) 
   observer.failed(failure);
   t.equal((await stage.page(1)).columns, columns, 'also when it fails');
 });
+
+t.test(
+  'a statement that was provably not sent is run once more, on another connection, if it is of no session',
+  async (t) => {
+    const stage = new Stage();
+    stage.start().notBegun('gone');
+    t.equal(stage.runs, 2);
+    t.equal(stage.query.isRunning, true);
+    stage.query.notBegun('gone again');
+    t.equal(stage.runs, 2, 'not for ever');
+    t.match(stage.query.snapshot().state, {
+      failure: { code: 90006, outcome: 'not_started', retryable: true, message: /gone again/ },
+    });
+
+    const kept = new Stage();
+    kept.start(true, 'SELECT 1', false).notBegun('gone');
+    t.equal(kept.runs, 1);
+    t.match(kept.query.snapshot().state, { failure: { code: 90006, outcome: 'not_started', retryable: false } });
+  },
+);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import type { Query } from '#src/query/query.js';
+import type { Query, RunStatement } from '#src/query/query.js';
 import { Watch } from '#src/query/watch.js';
 import { causes } from '#src/wire/failures.js';
 import { makeQuery } from './make-query.ts';
@@ -8,10 +8,11 @@ import { makeQuery } from './make-query.ts';
 /** A query whose statement runs and whose first page is waited for. */
 function waitedFor(onAsk: () => void): Query {
   const query = makeQuery();
-  query.start('SELECT 1', true, (_request, observer) => {
+  const run: RunStatement = (_request, observer) => {
     observer.started();
     return { credit: () => {}, cancel: () => {}, askExamined: onAsk, place: () => null };
-  });
+  };
+  query.start('SELECT 1', run, null);
   query.page(0);
   return query;
 }

@@ -49,8 +49,10 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
     this.post({ type: 'news', statement, end: { ok: true, outcome, rowsToCome }, idle: true });
   }
 
-  lose(reason: string): void {
-    this.post({ type: 'lost', reason });
+  /** @param received the number of the last statement that was taken */
+  /** @param received the number of the last statement that it had taken; all of them, unless something else is said */
+  lose(reason: string, received = Number.MAX_SAFE_INTEGER): void {
+    this.post({ type: 'lost', reason, received });
     this.#channel.close();
   }
 
@@ -109,7 +111,7 @@ export class FakeWorkers {
   #accept(connection: FakeConnection): void {
     this.connections.push(connection);
     const refusal = this.refusalFor(connection.login);
-    if (refusal === null) connection.post({ type: 'opened' });
+    if (refusal === null) connection.post({ type: 'opened', connection: this.connections.length });
     else if (refusal !== 'later') connection.refuse(refusal);
     this.#arrived.emit('connection');
   }
@@ -164,6 +166,10 @@ export class Recorder extends EventEmitter implements StatementObserver {
   failed(failure: Failure): void {
     this.failure = failure;
     this.#tell(`failed ${failure.code}`);
+  }
+
+  notBegun(reason: string): void {
+    this.#tell(`not begun: ${reason}`);
   }
 
   async hears(what: string): Promise<void> {

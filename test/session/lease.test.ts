@@ -243,6 +243,38 @@ t.test('a connection that is lost fails its statement with 90006', async (t) => 
   t.equal(lease.isClosed, true);
 });
 
+t.test('a statement that crossed with the loss of its connection is told as not begun', async (t) => {
+  for (const [taken, told] of [
+    [1, 'not begun'],
+    [2, 'failed 90006'],
+  ] as const) {
+    const { lease, connection } = await openLease(t);
+    lease.run(request, false, new Recorder());
+    connection.endAndIdle(1);
+    await once(lease, 'idle');
+    const heard: string[] = [];
+    const observer = new Recorder();
+    observer.on('told', () => heard.push(observer.told.at(-1) ?? ''));
+    const lost = once(lease, 'lost');
+    lease.run(
+      request,
+      false,
+      Object.assign(observer, { notBegun: (reason: string) => heard.push('not begun', reason) }),
+    );
+    connection.lose('the cable was cut', taken);
+    await lost;
+    t.strictSame(heard, told === 'not begun' ? ['started', told, 'the cable was cut'] : ['started', told]);
+  }
+});
+
+t.test('of a statement whose thread died it is not said that it has not begun', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const observer = new Recorder();
+  lease.run(request, false, Object.assign(observer, { notBegun: () => t.fail('nobody knows') }));
+  connection.die();
+  await observer.hears('failed 90006');
+});
+
 t.test('a failure that the worker has told is not followed by another when the connection is lost', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();

@@ -127,7 +127,7 @@ t.test('connections that are being opened are counted', async (t) => {
   workers.refusalFor = () => 'later';
   const opening = leases.acquire(ownerOf('anna'));
   t.equal(leases.acquire(ownerOf('bert')), null);
-  (await workers.connection(0)).post({ type: 'opened' });
+  (await workers.connection(0)).post({ type: 'opened', connection: 1 });
   t.type(await opening, Lease);
   t.equal(leases.acquire(ownerOf('bert')), null);
 });

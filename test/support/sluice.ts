@@ -1,9 +1,11 @@
 // The service as its users meet it: a process of its own, spoken to by HTTP alone.
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import type { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -106,7 +108,7 @@ export async function startSluice(
   const child = spawn(process.execPath, [MAIN_FILE, '--http_handler_port', '0', ...args], {
     // A group of its own keeps a terminal's Ctrl-C from it, so that it hears only what the test sends.
     detached: true,
-    env: { ...environmentWithoutOptions(), ...environment },
+    env: { ...environmentWithoutOptions(), SLUICE_DATA_DIR: dataFolder(), ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const destroy = () => child.kill('SIGKILL');
@@ -231,6 +233,18 @@ class ReceivedReply implements Reply {
 /** The test's own environment, without what a developer may have set for a service of theirs. */
 function environmentWithoutOptions(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_')));
+}
+
+let folder: string | undefined;
+
+/** Where the services of this process keep what they must, if a test does not say another place. */
+function dataFolder(): string {
+  if (folder === undefined) {
+    const made = mkdtempSync(join(tmpdir(), 'sluice-data-'));
+    process.on('exit', () => rmSync(made, { recursive: true, force: true }));
+    folder = made;
+  }
+  return folder;
 }
 
 function collect(stream: Readable): () => string {

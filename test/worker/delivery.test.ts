@@ -315,7 +315,7 @@ t.test('past the limit on disk of one statement the database waits, and no row i
     stage.send(100 * KiB);
     await until(() => stage.onDisk.length === batch);
   }
-  while (!stage.paused) stage.send(100 * KiB);
+  for (let batch = 0; batch < 20 && !stage.paused; batch++) stage.send(100 * KiB);
   await delay(20);
   t.equal(stage.onDisk.length, 10);
   t.equal(stage.usage.bytes, 1_000 * KiB);

@@ -21,6 +21,7 @@ import { Connection } from '#src/worker/connection.js';
 import type { Control } from '#src/worker/control.js';
 import serve from '#src/worker/entry.js';
 import { Executor } from '#src/worker/executor.js';
+import { Watchdog } from '#src/worker/watchdog.js';
 import { seeded } from '../support/random.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
@@ -683,14 +684,21 @@ for (const server of await sharedServers()) {
       await until(() => peer.closed);
       t.match(peer.told(statement).end, { ok: false, failure: { code: 90_006 } });
       t.equal(peer.messages.filter(({ type }) => type === 'lost').length, 1);
-      t.equal(peer.messages.at(-1)?.type, 'lost');
+      t.match(peer.messages.at(-1), { type: 'lost', received: statement });
     });
 
-    await t.test('an idle connection that the database ends is told as lost', async (t) => {
-      const { id, peer } = await open(t, server);
-      await server.sql(`KILL CONNECTION ${id}`);
-      await until(() => peer.closed);
-      t.equal(peer.messages.at(-1)?.type, 'lost');
+    await t.test('an idle connection that the database ends is told as lost, with its last statement', async (t) => {
+      for (const statements of [0, 2]) {
+        const { id, peer } = await open(t, server);
+        for (let done = 0; done < statements; done++) await peer.run('SELECT 1');
+        await server.sql(`KILL CONNECTION ${id}`);
+        await until(() => peer.closed);
+        t.match(peer.messages.at(-1), { type: 'lost', received: statements + 1 });
+        // Whatever comes after that is not taken.
+        peer.start('SELECT 1');
+        await delay(20);
+        t.match(peer.messages.at(-1), { type: 'lost', received: statements + 1 });
+      }
     });
 
     await t.test('a close ends the connection, and what runs on it is cut off', async (t) => {
@@ -726,7 +734,7 @@ for (const server of await sharedServers()) {
       const link = new Link<ToWorker, FromWorker>(port1);
       const { address, limits } = task(server, null);
       const spillUsage = SpillUsage.forThreads(1, 0).shared;
-      const served = serve({ port: port2, address, limits, thread: 0, spillUsage });
+      const served = serve({ port: port2, address, limits, slot: 0, spillUsage });
       const peers = [0, 1].map(() => {
         const peer = new Peer(link.open());
         peer.post({ type: 'open', login: { user: 'root', password: '', database: null } });
@@ -734,7 +742,7 @@ for (const server of await sharedServers()) {
       }) as [Peer, Peer];
       await until(() => peers.every(({ messages }) => messages.length > 0));
       for (const peer of peers) {
-        t.same(peer.messages[0], { type: 'opened' });
+        t.match(peer.messages[0], { type: 'opened', connection: Number });
         t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
       }
       peers[0].channel.close();
@@ -768,6 +776,7 @@ function task(server: DatabaseServer, database: string | null, limits: Partial<W
     login,
     limits: {
       connectTimeoutMs: 10_000,
+      pingMs: 5_000,
       killTimeoutMs: 10_000,
       rowBytesMax: 64 * MiB,
       spill: noSpill,
@@ -784,7 +793,12 @@ function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof ta
   const link = new Link<ToWorker, FromWorker>(port1);
   const controls = new Map<string, Control>();
   new Link<FromWorker, ToWorker>(port2, (channel) => {
-    void new Executor(channel, login, { address, limits }, { controls, spillUsage }).open();
+    void new Executor(
+      channel,
+      login,
+      { address, limits },
+      { controls, spillUsage, watchdog: new Watchdog(limits) },
+    ).open();
   });
   t.teardown(async () => {
     const closed = once(port2, 'close');
@@ -815,7 +829,7 @@ async function open(
   const own = task(server, withDatabase ? database : null, limits);
   const peer = startExecutor(t, { ...own, address: address ?? own.address });
   await until(() => peer.messages.length > 0);
-  t.same(peer.messages[0], { type: 'opened' });
+  t.match(peer.messages[0], { type: 'opened', connection: Number });
   const id = Number((await peer.run('SELECT CONNECTION_ID()', { clean: true })).batches.join().replaceAll(/\D/g, ''));
   peer.idles = 0;
   return { database, id, peer };

@@ -1,0 +1,217 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
+import { get, post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+/*
+ * A server that is killed while it has statements in the database. A database that counts, sleeps or waits for a lock does not
+ * notice that its client is gone; the next server ends what is left, and nothing that is not provably ours.
+ */
+
+// Both servers share the machine with whatever else it does.
+t.setTimeout(300_000);
+
+const deadlineMs = 30_000;
+const pollMs = 20;
+const readyMsMax = 2_000;
+const goneMsMax = 10_000;
+const noWait = { pagination: { wait_time_secs: 0 } };
+const users = ['anna', 'bert'];
+const statements = 50;
+
+for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
+  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
+    const server = await startServer(kind);
+    t.teardown(() => server.stop());
+    await server.sql(`CREATE DATABASE faults; CREATE TABLE faults.held (a INT PRIMARY KEY) ENGINE = InnoDB;
+      INSERT INTO faults.held VALUES (1)`);
+    for (const user of users) await server.sql(`CREATE USER ${user}@'%'; GRANT ALL ON faults.* TO ${user}@'%'`);
+
+    await t.test('what a killed server ran is ended by the next one', async (t) => {
+      const dataDir = folder(t);
+      const sluice = await start(t, dataDir, `mysql://root@127.0.0.1:${server.port}/`);
+      await runAll(sluice, server);
+      const foreign = server.sql("SELECT SLEEP(15), 'foreign'", { user: 'anna' });
+      foreign.catch(() => {});
+      await until(async () => (await countOf(server, '%foreign%')) === 1);
+      await sluice.kill();
+      t.equal(journals(dataDir).length, 1, 'it leaves a journal');
+      t.ok((await countOf(server)) > statements / 2, 'the database runs on');
+
+      const begun = performance.now();
+      const next = await start(t, dataDir, `mysql://root@127.0.0.1:${server.port}/`);
+      const listensMs = Math.round(performance.now() - begun);
+      t.ok(listensMs < readyMsMax, `it listens after ${listensMs} ms`);
+      await until(async () => (await get(next.url, '/ready')).status === 200);
+      const readyMs = Math.round(performance.now() - begun);
+      t.ok(readyMs < readyMsMax, `it is ready after ${readyMs} ms`);
+      await until(async () => (await countOf(server)) === 0);
+      const goneMs = Math.round(performance.now() - begun);
+      t.ok(goneMs < goneMsMax, `what ran is gone after ${goneMs} ms`);
+      t.equal(await countOf(server, '%foreign%'), 1, 'what others run is not touched');
+      await until(async () => journals(dataDir).length === 1);
+      await server.sql(`KILL ${await idOf(server, '%foreign%')}`);
+      t.same((await query(next.url, 'SELECT 1')).rows, [[1]]);
+      await next.stop();
+      t.equal(journals(dataDir).length, 0, 'an orderly end leaves none');
+    });
+
+    await t.test('where the server may not, the users end their own when they come back', async (t) => {
+      const dataDir = folder(t);
+      const url = `mysql://127.0.0.1:${server.port}/`;
+      const sluice = await start(t, dataDir, url);
+      for (const user of users) {
+        for (let n = 0; n < 3; n++) await post(sluice.url, { sql: 'SELECT SLEEP(600), 1', ...noWait }, { user });
+      }
+      await until(async () => (await countOf(server)) === 6);
+      await sluice.kill();
+      const next = await start(t, dataDir, url);
+      for (const [index, user] of users.entries()) {
+        t.equal(await countOf(server), 6 - 3 * index);
+        t.same((await query(next.url, 'SELECT 1', { user })).rows, [[1]]);
+        await until(async () => (await countOf(server)) === 3 - 3 * index);
+      }
+      await until(async () => journals(dataDir).length === 1);
+    });
+
+    await t.test('after a restart of the database, nobody is killed for bearing an old id', async (t) => {
+      const dataDir = folder(t);
+      const url = `mysql://root@127.0.0.1:${server.port}/`;
+      const sluice = await start(t, dataDir, url);
+      for (let n = 0; n < 10; n++) await post(sluice.url, { sql: 'SELECT SLEEP(600), 2', ...noWait });
+      await until(async () => (await countOf(server)) === 10);
+      const ids = (await idOf(server, 'SELECT SLEEP(%')).split('\n').map(Number);
+      await sluice.kill();
+      // Older than what the clocks of two programs may differ by.
+      await delay(3_000);
+      await server.restart();
+      // Others have the ids now, and run something for longer than the next server lives.
+      const others: Promise<string>[] = [];
+      for (let highest = 0; highest < Math.max(...ids); ) {
+        others.push(server.sql("SELECT SLEEP(9), 'bystander'"));
+        await until(async () => (await countOf(server, '%bystander%')) === others.length);
+        highest = Math.max(...(await idOf(server, '%bystander%')).split('\n').map(Number));
+      }
+      await delay(2_500);
+      const next = await start(t, dataDir, url);
+      await until(async () => journals(dataDir).length === 1);
+      t.match(next.log(), /orphans_ended/, 'they are known to be gone');
+      for (const other of await Promise.allSettled(others)) t.equal(other.status, 'fulfilled');
+    });
+
+    await t.test('a journal of another database, or of nobody, is left alone', async (t) => {
+      const dataDir = folder(t);
+      const sluice = await start(t, dataDir, `mysql://root@127.0.0.1:${server.port}/`);
+      const held = await post(sluice.url, { sql: 'SELECT SLEEP(600), 3', ...noWait });
+      t.equal(held.json.state, 'Running');
+      await until(async () => (await countOf(server)) === 1);
+      await sluice.kill();
+      writeFileSync(join(dataDir, 'connections', 'notes.txt'), 'hello');
+      writeFileSync(join(dataDir, 'connections', '999999999.x'), '{"database":"127.0.0.1:1"}\n+{"id":1}\n');
+      const other = await start(t, dataDir, `mysql://root@localhost:${server.port}/`);
+      await delay(1_500);
+      t.equal(await countOf(server), 1);
+      t.same((await query(other.url, 'SELECT 1')).rows, [[1]]);
+      await other.stop();
+      t.equal(journals(dataDir).length, 3);
+      const same = await start(t, dataDir, `mysql://root@127.0.0.1:${server.port}/`);
+      await until(async () => (await countOf(server)) === 0);
+      await same.stop();
+      t.strictSame(journals(dataDir).sort(), ['999999999.x', 'notes.txt']);
+    });
+
+    await t.test('where no journal can be kept, that is said, and statements run', async (t) => {
+      const dataDir = folder(t);
+      writeFileSync(join(dataDir, 'connections'), '');
+      const sluice = await start(t, dataDir, `mysql://root@127.0.0.1:${server.port}/`);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+      t.match(sluice.log(), /"level":40.*"msg":"journal_failed"/);
+      t.equal(sluice.log().match(/journal_failed/g)?.length, 1, 'once');
+      t.equal(await sluice.stop(), 0);
+    });
+
+    await t.test('a journal names no password', async (t) => {
+      const dataDir = folder(t);
+      const password = randomBytes(8).toString('hex');
+      const user = `secret_${randomBytes(4).toString('hex')}`;
+      await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY '${password}'`);
+      const sluice = await start(t, dataDir, `mysql://${user}:${password}@127.0.0.1:${server.port}/`);
+      await post(sluice.url, { sql: 'SELECT SLEEP(600), 4', ...noWait }, { user, password });
+      await until(async () => (await countOf(server)) === 1);
+      const [journal = ''] = journals(dataDir).map((name) => readFileSync(join(dataDir, 'connections', name), 'utf8'));
+      t.match(journal, user);
+      t.notMatch(journal, password);
+      await sluice.stop();
+    });
+  });
+}
+
+async function start(t: Test, dataDir: string, url: string): Promise<SluiceProcess> {
+  const args = ['--mysql_url', url, '--data_dir', dataDir, '--drain_secs', '0', '--ping_secs', '1'];
+  const sluice = await startSluice([...args, '--worker_threads', '2', '--session_idle_secs_max', '60']);
+  t.teardown(() => sluice.kill());
+  return sluice;
+}
+
+/** Sleeps, counting, lock waits and rows that nobody reads, of several users, until all of them run in the database. */
+async function runAll(sluice: SluiceProcess, server: PrivateServer): Promise<void> {
+  const tables = ['a', 'b', 'c', 'd'].map((name) => `information_schema.COLUMNS ${name}`).join(' CROSS JOIN ');
+  const holder = { user: 'anna', body: { session: { max_idle_time: 60 } } };
+  const { last } = await query(sluice.url, 'START TRANSACTION', holder);
+  const session = { id: last.session_id };
+  await query(sluice.url, 'UPDATE faults.held SET a = 1 WHERE a = 1', { user: 'anna', body: { session } });
+  await query(sluice.url, 'SELECT * FROM faults.held FOR UPDATE', { user: 'anna', body: { session } });
+  await post(sluice.url, { sql: 'SELECT SLEEP(600)', session, ...noWait }, { user: 'anna' });
+  for (let n = 1; n < statements; n++) {
+    const sql =
+      n % 10 === 0
+        ? `SELECT COUNT(*) FROM ${tables}`
+        : n % 10 === 1
+          ? `SELECT REPEAT('x', 1000) FROM ${tables}`
+          : n % 2 === 0
+            ? 'UPDATE faults.held SET a = 2 WHERE a = 1'
+            : 'SELECT SLEEP(600)';
+    await post(sluice.url, { sql, ...noWait }, { user: users[n % users.length] as string });
+  }
+  await until(async () => (await countOf(server)) === statements);
+}
+
+const ours = `(INFO LIKE 'SELECT SLEEP(600)%' OR INFO LIKE '%FROM information_schema.COLUMNS a%' OR INFO LIKE 'UPDATE faults%')`;
+
+/** Statements in the database's process list: ours, or those like a pattern. */
+async function countOf(server: PrivateServer, like?: string): Promise<number> {
+  return Number(await server.sql(`SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ${condition(like)}`));
+}
+
+/** The ids of their connections, a line each. */
+function idOf(server: PrivateServer, like: string): Promise<string> {
+  return server.sql(`SELECT ID FROM information_schema.PROCESSLIST WHERE ${condition(like)}`);
+}
+
+function condition(like?: string): string {
+  const what = like === undefined ? ours : `INFO LIKE '${like}'`;
+  return `ID <> CONNECTION_ID() AND COMMAND <> 'Sleep' AND ${what}`;
+}
+
+function folder(t: Test): string {
+  const made = mkdtempSync(join(tmpdir(), 'sluice-restart-'));
+  t.teardown(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}
+
+function journals(dataDir: string): string[] {
+  const path = join(dataDir, 'connections');
+  return existsSync(path) ? readdirSync(path) : [];
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + deadlineMs;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error('it did not come to pass');
+    await delay(pollMs);
+  }
+}

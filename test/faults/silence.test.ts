@@ -1,0 +1,294 @@
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
+import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+/*
+ * A link that falls silent: the sockets stay open on both sides, and nothing comes any more. What waits on it fails within
+ * a known time, what runs on in the database is ended, and no statement that is only slow is hurt.
+ */
+
+const deadlineMs = 30_000;
+const pollMs = 20;
+const pingSecs = 1;
+const connectTimeoutSecs = 2;
+/** What the watchdog promises, and what a machine that is busy with other tests may add. */
+const noticeMsMax = (2 * pingSecs + connectTimeoutSecs + 1) * 1_000 + 1_500;
+
+// Both servers share the machine with whatever else it does.
+t.setTimeout(300_000);
+
+const noWait = { pagination: { wait_time_secs: 0 } };
+/** Rows of a table that the test makes. */
+const rowCount = 1_000_000;
+
+for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
+  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
+    const server = await startServer(kind);
+    t.teardown(() => server.stop());
+    await server.sql('CREATE DATABASE faults; CREATE TABLE faults.numbers (n INT PRIMARY KEY, text CHAR(100))');
+    const digits =
+      '(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)';
+    await server.sql(
+      `INSERT INTO faults.numbers SELECT a.d + 10 * b.d + 100 * c.d + 1000 * d.d + 10000 * e.d + 100000 * f.d, REPEAT('x', 100)
+       FROM ${digits} a, ${digits} b, ${digits} c, ${digits} d, ${digits} e, ${digits} f`,
+    );
+
+    await t.test('one link that is silent fails its statement, and no other', async (t) => {
+      const { proxy, sluice } = await start(t, server);
+      const victim = await begin(sluice, server, "SELECT SLEEP(600), 'victim'");
+      proxy.silence(await portOf(server, "SELECT SLEEP(600), 'victim'"));
+      const other = await begin(sluice, server, "SELECT SLEEP(600), 'other'");
+      const { last, tookMs } = await follow(sluice, victim);
+      // The database is at work on it, whatever becomes of the link: nothing is wrong that anybody could tell.
+      t.equal(last.state, 'Running', `${tookMs} ms`);
+      t.equal((await get(sluice.url, other.stats_uri)).json.state, 'Running');
+      await server.sql(`KILL QUERY ${await idOf(server, "SELECT SLEEP(600), 'victim'")}`);
+      const failed = await follow(sluice, (await get(sluice.url, victim.next_uri as string)).json);
+      t.match(failed.last, { state: 'Failed', error: { code: 90006 } }, failed.last.error?.message ?? '');
+      t.match(failed.last.error?.message, /nothing has come from it for \d+ s, though the database is done/);
+      t.ok(failed.tookMs < noticeMsMax, `${failed.tookMs} ms after its end`);
+      t.equal((await get(sluice.url, other.stats_uri)).json.state, 'Running', 'the other goes on');
+      await untilGone(server, "SELECT SLEEP(600), 'victim'");
+      t.equal((await get(sluice.url, other.final_uri)).status, 200);
+    });
+
+    await t.test(
+      'a link that falls silent in the midst of many rows fails its statement, which is ended',
+      async (t) => {
+        const { proxy, sluice } = await start(t, server);
+        const sql = 'SELECT n, text FROM faults.numbers';
+        let page = (await post(sluice.url, { sql, pagination: { max_rows_per_page: 10_000 } })).json;
+        for (let pages = 0; pages < 5; pages++) page = (await get(sluice.url, page.next_uri as string)).json;
+        proxy.silence(await portOf(server, sql));
+        const { last, tookMs, rows } = await follow(sluice, page, Number.POSITIVE_INFINITY);
+        t.match(last, { state: 'Failed', error: { code: 90006 } }, last.error?.message ?? '');
+        t.ok(rows < rowCount, `${rows} rows`);
+        t.ok(tookMs < noticeMsMax, `${tookMs} ms`);
+        await untilGone(server, sql);
+        t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+      },
+    );
+
+    await t.test('a connection that died while it was idle fails the next statement in time', async (t) => {
+      const { proxy, sluice } = await start(t, server);
+      await query(sluice.url, 'SELECT 1');
+      await until(async () => (await server.sql(`${waiting} LIKE '%:${proxy.lastPort}'`)) === '1');
+      proxy.silenceAll();
+      const first = (await post(sluice.url, { sql: 'SELECT 2', ...noWait })).json;
+      const { last, tookMs } = await follow(sluice, first, Number.POSITIVE_INFINITY);
+      t.match(last, { state: 'Failed', error: { code: 90006 } }, last.error?.message ?? '');
+      t.ok(tookMs < noticeMsMax, `${tookMs} ms`);
+      t.same((await query(sluice.url, 'SELECT 3')).rows, [[3]], 'the next one has a connection that lives');
+    });
+
+    await t.test('when nothing comes from anywhere, all statements fail in time', async (t) => {
+      const { proxy, sluice } = await start(t, server);
+      const sleeping = await Promise.all([1, 2, 3].map((n) => begin(sluice, server, `SELECT SLEEP(600), 'all ${n}'`)));
+      proxy.silenceAll(true);
+      for (const { last, tookMs } of await Promise.all(
+        sleeping.map((first) => follow(sluice, first, Number.POSITIVE_INFINITY)),
+      )) {
+        t.match(last, { state: 'Failed', error: { code: 90006 } });
+        t.match(last.error?.message, /and the database does not answer/);
+        t.ok(tookMs < noticeMsMax, `${tookMs} ms`);
+      }
+      proxy.speak();
+      await until(async () => (await get(sluice.url, '/ready')).status === 200);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('a cancelled statement whose link is silent is ended in the database', async (t) => {
+      const { proxy, sluice } = await start(t, server);
+      const sql = "SELECT SLEEP(600), 'cancelled'";
+      const first = await begin(sluice, server, sql);
+      proxy.silence(await portOf(server, sql));
+      t.equal((await get(sluice.url, first.final_uri)).status, 200);
+      await untilGone(server, sql);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
+
+    await t.test('what is only slow is not hurt', { timeout: 120_000 }, async (t) => {
+      const { sluice } = await start(t, server);
+      await server.sql(`CREATE TABLE IF NOT EXISTS faults.held (a INT PRIMARY KEY) ENGINE = InnoDB;
+        REPLACE INTO faults.held VALUES (1)`);
+      const holder = server.sql('START TRANSACTION; SELECT * FROM faults.held FOR UPDATE; SELECT SLEEP(12); COMMIT');
+      await untilRuns(server, 'SELECT SLEEP(12)');
+      const paused = (await post(sluice.url, { sql: 'SELECT n, text FROM faults.numbers' })).json;
+      const slow = [
+        'SELECT SLEEP(15)',
+        "SELECT SLEEP(5), REPEAT('x', 10) FROM faults.numbers WHERE n < 3",
+        'UPDATE faults.held SET a = 2 WHERE a = 1',
+        `SELECT COUNT(*) FROM faults.numbers a, faults.numbers b WHERE b.n < 60 AND a.n * b.n = -1`,
+      ].map((sql) => query(sluice.url, sql, { body: { pagination: { wait_time_secs: 20 } } }));
+      for (const { last } of await Promise.all(slow)) {
+        t.match(last, { state: 'Succeeded' }, last.error?.message ?? '');
+      }
+      await holder;
+      const read = await follow(sluice, paused, Number.POSITIVE_INFINITY);
+      t.match(read.last, { state: 'Succeeded' }, 'nor is one whose client does not read for many seconds');
+      t.equal(read.rows, rowCount);
+    });
+
+    await t.test('a database that lets nobody in any more is no silence', async (t) => {
+      const user = 'crowded';
+      await server.sql(`CREATE USER ${user}@'%' WITH MAX_USER_CONNECTIONS 1`);
+      const { sluice } = await start(t, server);
+      const { last } = await query(sluice.url, 'SELECT SLEEP(8)', {
+        user,
+        body: { pagination: { wait_time_secs: 20 } },
+      });
+      t.match(last, { state: 'Succeeded' }, last.error?.message ?? '');
+    });
+  });
+}
+
+async function start(t: Test, server: PrivateServer): Promise<{ proxy: SilentProxy; sluice: SluiceProcess }> {
+  const proxy = await SilentProxy.start(t, server.port);
+  const sluice = await startSluice([
+    ...['--mysql_url', `mysql://root@127.0.0.1:${proxy.port}/`],
+    ...['--ping_secs', `${pingSecs}`, '--connect_timeout_secs', `${connectTimeoutSecs}`, '--kill_timeout_secs', '1'],
+    ...[
+      '--drain_secs',
+      '0',
+      '--worker_threads',
+      '1',
+      '--spill_bytes_max',
+      '0',
+      '--query_buffer_bytes_max',
+      '1048576',
+      '--page_bytes_max',
+      '1048576',
+    ],
+  ]);
+  t.teardown(() => sluice.kill());
+  return { proxy, sluice };
+}
+
+/** Posts a statement and waits until the database runs it. */
+async function begin(sluice: SluiceProcess, server: PrivateServer, sql: string): Promise<QueryResponse> {
+  const { json } = await post(sluice.url, { sql, ...noWait });
+  await untilRuns(server, sql);
+  return json;
+}
+
+/** Polls until the query is settled and read, or for some seconds; tells how long that took, and the rows that came. */
+async function follow(sluice: SluiceProcess, first: QueryResponse, patienceMs = noticeMsMax) {
+  const begun = performance.now();
+  let last = first;
+  let rows = last.data.length;
+  const passedMs = (): number => Math.round(performance.now() - begun);
+  while (last.next_uri !== null && passedMs() < patienceMs) {
+    last = (await get(sluice.url, last.next_uri)).json;
+    rows += last.data.length;
+    if (last.data.length === 0) await delay(pollMs);
+  }
+  return { last, rows, tookMs: passedMs() };
+}
+
+/** Counts the connections that wait for a statement, of the hosts that follow. */
+const waiting = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep' AND HOST`;
+
+function quoted(sql: string): string {
+  return `'${sql.replaceAll("'", "''")}'`;
+}
+
+function idOf(server: PrivateServer, sql: string): Promise<string> {
+  return server.sql(`SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = ${quoted(sql)}`);
+}
+
+/** The proxy's port at the other end of the connection that runs a statement. */
+async function portOf(server: PrivateServer, sql: string): Promise<number> {
+  const host = await server.sql(`SELECT HOST FROM information_schema.PROCESSLIST WHERE INFO = ${quoted(sql)}`);
+  return Number(host.split(':').at(-1));
+}
+
+function untilRuns(server: PrivateServer, sql: string): Promise<void> {
+  return until(async () => (await idOf(server, sql)) !== '');
+}
+
+function untilGone(server: PrivateServer, sql: string): Promise<void> {
+  return until(async () => (await idOf(server, sql)) === '');
+}
+
+type Links = Set<{ readonly near: Socket; readonly far: Socket; silent: boolean }>;
+
+/** A way to a database whose connections can be made silent: they stay open, and no byte goes through. */
+class SilentProxy {
+  readonly port: number;
+  readonly #links: Links;
+  readonly #state: { silent: boolean };
+
+  private constructor(port: number, links: Links, state: { silent: boolean }) {
+    this.port = port;
+    this.#links = links;
+    this.#state = state;
+  }
+
+  static async start(t: Test, port: number): Promise<SilentProxy> {
+    const links: Links = new Set();
+    const state = { silent: false };
+    const listener = createServer((near) => {
+      const link = { near, far: connect(port, '127.0.0.1'), silent: state.silent };
+      links.add(link);
+      for (const [from, to] of [
+        [near, link.far],
+        [link.far, near],
+      ] as const) {
+        from.on('error', () => {});
+        from.on('data', (chunk) => {
+          if (link.silent) from.pause();
+          else if (!to.write(chunk)) from.pause();
+        });
+        to.on('drain', () => {
+          if (!link.silent) from.resume();
+        });
+        // The end of one side is not told to the other either.
+        from.on('close', () => {
+          if (!link.silent) to.destroy();
+        });
+      }
+    });
+    await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+    t.teardown(() => {
+      for (const { near, far } of links) {
+        near.destroy();
+        far.destroy();
+      }
+      listener.close();
+    });
+    return new SilentProxy((listener.address() as AddressInfo).port, links, state);
+  }
+
+  /** The proxy's own port of the connection to the database that was opened last. */
+  get lastPort(): number {
+    return [...this.#links].at(-1)?.far.localPort ?? 0;
+  }
+
+  /** @param port the proxy's own, of its connection to the database */
+  silence(port: number): void {
+    const links = [...this.#links].filter(({ far }) => far.localPort === port);
+    if (links.length === 0) throw new Error(`there is no connection from port ${port}`);
+    for (const link of links) link.silent = true;
+  }
+
+  /** @param alsoLater whether connections that are opened from now on are silent too */
+  silenceAll(alsoLater = false): void {
+    for (const link of this.#links) link.silent = true;
+    this.#state.silent = alsoLater;
+  }
+
+  /** Lets connections through that are opened from now on. */
+  speak(): void {
+    this.#state.silent = false;
+  }
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + deadlineMs;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error('it did not come to pass');
+    await delay(pollMs);
+  }
+}

@@ -1,0 +1,175 @@
+import { readdirSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { threadFaults } from '../support/thread-faults.ts';
+
+/*
+ * A worker thread that throws, exits, or is held up. Only the statements that it serves may fail, and they say why; the
+ * others come to their ends whole, and another thread takes its place.
+ */
+
+t.setTimeout(300_000);
+
+const deadlineMs = 20_000;
+const pollMs = 20;
+const noWait = { pagination: { wait_time_secs: 0 } };
+const repetitions = 20;
+const MiB = 1024 * 1024;
+
+const rowsOfOthers = 100_000;
+const digit =
+  '(SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)';
+/** A statement of some time and many rows. */
+const manyRows = `SELECT a.d + 10 * b.d + 100 * c.d + 1000 * d.d + 10000 * e.d AS n FROM ${[...'abcde'].map((name) => `${digit} ${name}`).join(', ')}`;
+
+for (const server of await sharedServers()) {
+  t.test(server.kind, async (t) => {
+    for (const [fault, reason] of [
+      ['throws', /its worker thread failed: the thread was told to throw/],
+      ['exits', /its worker thread failed: .*code: 7/],
+    ] as const) {
+      await t.test(`a thread that ${fault} fails its statements alone, and is replaced`, async (t) => {
+        const sluice = await start(t, server);
+        await fail(t, sluice, fault, reason);
+        t.match(sluice.log(), /"msg":"worker_failed"/);
+      });
+
+      await t.test(`a thread that ${fault} again and again leaves nothing behind`, async (t) => {
+        const sluice = await start(t, server);
+        const few = async (): Promise<void> => {
+          for (let done = 0; done < repetitions / 2; done++) await fail(t, sluice, fault, reason, 0.5);
+        };
+        await few();
+        const before = await settled(sluice);
+        await few();
+        const after = await settled(sluice);
+        t.ok(after.descriptors <= before.descriptors + 2, `descriptors: ${JSON.stringify([before, after])}`);
+        t.ok(after.threads <= before.threads, 'threads');
+        t.ok(after.memoryBytes < before.memoryBytes + 40 * MiB, 'memory');
+        t.notMatch(sluice.log(), /MaxListenersExceeded/);
+        await t.resolves(untilConnections(server, sluice, 0), 'no connection of a dead thread is left in the database');
+      });
+    }
+
+    await t.test('a thread that is held up for too long is replaced', async (t) => {
+      const sluice = await start(t, server, ['--worker_stall_secs', '2']);
+      const tookMs = await fail(
+        t,
+        sluice,
+        'blocks',
+        /its worker thread did not answer for 2 s and was replaced \(--worker_stall_secs\)/,
+      );
+      t.ok(tookMs < 4_500, `after ${tookMs} ms, before it would have gone on by itself`);
+    });
+
+    await t.test('a thread that is held up for a while goes on, and nothing fails', async (t) => {
+      const sluice = await start(t, server);
+      await spread(sluice);
+      const others = Array.from({ length: 8 }, () => query(sluice.url, manyRows));
+      const blocked = query(sluice.url, `SELECT 'back' ${threadFaults.blocks}`);
+      // By then it is known that the thread does not answer.
+      await delay(3_500);
+      for (let statement = 0; statement < 20; statement++) {
+        const begun = performance.now();
+        t.same((await query(sluice.url, `SELECT ${statement}`)).rows, [[statement]]);
+        const tookMs = Math.round(performance.now() - begun);
+        t.ok(tookMs < 1_000, `a new statement does not wait for it: ${tookMs} ms`);
+      }
+      t.same((await blocked).rows, [['back']]);
+      for (const { last, rows } of await Promise.all(others)) {
+        t.match(last, { state: 'Succeeded' });
+        t.equal(rows.length, rowsOfOthers);
+      }
+      t.notMatch(sluice.log(), /worker_failed|connection_lost/);
+    });
+  });
+}
+
+function start(t: Test, server: DatabaseServer, args: readonly string[] = []): Promise<SluiceProcess> {
+  const preload = new URL('../support/thread-faults.js', import.meta.url).href;
+  const common = ['--mysql_url', server.url, '--worker_threads', '2', '--drain_secs', '0', '--ping_secs', '1'];
+  return startSluice([...common, ...args], { NODE_OPTIONS: `--import ${preload}` }).then((sluice) => {
+    t.teardown(() => sluice.kill());
+    return sluice;
+  });
+}
+
+/** Opens connections on both threads. */
+async function spread(sluice: SluiceProcess): Promise<void> {
+  await Promise.all(Array.from({ length: 8 }, () => query(sluice.url, 'SELECT SLEEP(0.1)')));
+}
+
+/**
+ * Has one of two threads fail while both have statements, and sees that it costs those of that thread and no others.
+ * @returns the milliseconds until its statement has failed
+ */
+async function fail(t: Test, sluice: SluiceProcess, fault: keyof typeof threadFaults, reason: RegExp, secs = 3) {
+  await spread(sluice);
+  const sleeping = await Promise.all(
+    Array.from(
+      { length: 6 },
+      async () => (await post(sluice.url, { sql: `SELECT SLEEP(${secs}), 1`, ...noWait })).json,
+    ),
+  );
+  const reading = await Promise.all(
+    Array.from({ length: 6 }, async () => (await post(sluice.url, { sql: manyRows, ...noWait })).json),
+  );
+  const marking = performance.now();
+  const marked = (await post(sluice.url, { sql: `SELECT SLEEP(${secs}) ${threadFaults[fault]}`, ...noWait })).json;
+  const { last } = await follow(sluice, marked);
+  t.match(last, { state: 'Failed', error: { code: 90006, message: reason } }, last.error?.message ?? '');
+  const failedMs = Math.round(performance.now() - marking);
+  const begun = performance.now();
+  for (const { rows } of await Promise.all([1, 2, 3, 4].map((n) => query(sluice.url, `SELECT ${n}`)))) {
+    t.equal(rows.length, 1);
+  }
+  const tookMs = Math.round(performance.now() - begun);
+  t.ok(tookMs < 1_000, `the next statements take ${tookMs} ms`);
+  const ends = await Promise.all([
+    ...sleeping.map((first) => follow(sluice, first)),
+    ...reading.map((first) => follow(sluice, first)),
+  ]);
+  let failed = 0;
+  for (const [index, { last, rows }] of ends.entries()) {
+    if (last.state === 'Failed') {
+      failed++;
+      t.match(last.error, { code: 90006, message: reason });
+    } else {
+      t.equal(rows, index < sleeping.length ? 1 : rowsOfOthers, 'the others are whole');
+    }
+  }
+  // Connections are used again on whatever thread they are; it is in the first round that both have some.
+  if (secs > 1) t.ok(failed > 0 && failed < ends.length, `${failed} of ${ends.length} were on that thread`);
+  return failedMs;
+}
+
+async function follow(sluice: SluiceProcess, first: QueryResponse): Promise<{ last: QueryResponse; rows: number }> {
+  let last = first;
+  let rows = last.data.length;
+  while (last.next_uri !== null) {
+    last = (await get(sluice.url, last.next_uri)).json;
+    rows += last.data.length;
+  }
+  await get(sluice.url, last.final_uri);
+  return { last, rows };
+}
+
+/** What the process holds when it has come to rest. */
+async function settled(sluice: SluiceProcess) {
+  await delay(500);
+  if (process.platform !== 'linux') return { descriptors: 0, threads: 0, memoryBytes: 0 };
+  const [descriptors, threads] = ['fd', 'task'].map((name) => readdirSync(`/proc/${sluice.pid}/${name}`).length);
+  return { descriptors: descriptors ?? 0, threads: threads ?? 0, memoryBytes: sluice.memoryBytes() };
+}
+
+/** Waits until that many statements of ours run in the database. */
+async function untilConnections(server: DatabaseServer, sluice: SluiceProcess, count: number): Promise<void> {
+  const running = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(0.5)%'`;
+  const deadline = performance.now() + deadlineMs;
+  while (Number(await server.sql(running)) !== count) {
+    if (performance.now() > deadline) throw new Error(`statements of ${sluice.pid} run on`);
+    await delay(pollMs);
+  }
+}
