@@ -290,6 +290,7 @@ for (const kind of ['mariadb', 'mysql'] as const) {
     t.teardown(() => server.stop());
     const begin = 'START TRANSACTION READ ONLY';
     let spoils = false;
+    let cuts = false;
     let sent: string[] = [];
     const sockets = new Set<Socket>();
     const between = createServer((near) => {
@@ -301,6 +302,10 @@ for (const kind of ['mariadb', 'mysql'] as const) {
         sent.push(text);
         const begins = text.includes(begin);
         // Long enough for a statement that does not wait for the answer to be seen.
+        if (begins && cuts) {
+          near.destroy();
+          return;
+        }
         if (begins) await delay(50);
         if (begins) sent.push('passed on');
         far.write(begins && spoils ? Buffer.from(text.replace(begin, begin.replace('ONLY', 'OILY')), 'latin1') : chunk);
@@ -333,6 +338,9 @@ for (const kind of ['mariadb', 'mysql'] as const) {
         }
       }
     }
+    cuts = true;
+    const { error } = (await query(url, "SELECT 'a statement'")).last;
+    t.match(error, { code: 90006, message: /before the statement was sent/ }, 'a connection lost then is told as such');
   });
 }
 
