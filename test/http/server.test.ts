@@ -81,7 +81,10 @@ t.test('a defect is answered with an id under which the log has it, and with not
   ];
   for (const thrower of throwers) {
     const { url, events } = await start(t, thrower);
-    const { replies } = await exchange(url, requestText(`GET /v1/query/${'i'.repeat(5000)}?token=1 HTTP/1.1`));
+    const { replies } = await exchange(
+      url,
+      requestText(`GET http://ann:pw@host/v1/query/${'i'.repeat(5000)}?token=1 HTTP/1.1`),
+    );
     t.equal(replies[0]?.status, 500);
     const id = /^a defect of the server, logged as ([0-9a-f]{12})$/.exec(replies[0]?.body ?? '')?.[1];
     t.ok(id, 'the body names an id');
@@ -89,6 +92,7 @@ t.test('a defect is answered with an id under which the log has it, and with not
     const event = events[0] as ServiceEvent & { type: 'request_failed' };
     t.match(event, { type: 'request_failed', defect: id, method: 'GET', error: { message: 'the secret reason' } });
     t.match(event.error.stack, /server\.test/, 'the log has the stack');
+    t.match(event.path, /^\/v1\/query\/i{100}/, 'what may have a password in it is left out');
     t.ok(event.path.length <= 200, 'a long path is cut for the log');
     t.notMatch(replies[0]?.body, /secret|Error|at /);
   }
