@@ -493,6 +493,18 @@ t.test('one that closes answers what has come, and waits no longer than it is to
   }
 });
 
+t.test('the end of the server ends connections that have not yet agreed on their encryption', async (t) => {
+  const { url, server } = await start(t, () => {}, { certificate: await makeCertificate(t) });
+  const silent = connectTo(url).on('error', () => {});
+  await once(silent, 'connect');
+  // The server takes connections in order.
+  const asking = connectTls({ port: Number(new URL(url).port), rejectUnauthorized: false }).on('error', () => {});
+  await once(asking, 'secureConnect');
+  const begin = performance.now();
+  await server[Symbol.asyncDispose]();
+  t.ok(performance.now() - begin < 5_000);
+});
+
 async function start(t: Test, handle: Handle, options: Partial<ServerOptions> = {}) {
   const events: ServiceEvent[] = [];
   const seen: Route[] = [];
