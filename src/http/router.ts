@@ -47,7 +47,7 @@ export function match(method: string, target: string): Match {
 }
 
 /** A client may send a whole URL, as to a proxy; which host it names is of no interest (RFC 9112, section 3.2.2). */
-function withoutAuthority(target: string): string {
+export function withoutAuthority(target: string): string {
   if (target.startsWith('/')) return target;
   const authority = /^https?:\/\/[^/?#]+/i.exec(target)?.[0];
   if (authority === undefined) return target;

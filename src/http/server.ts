@@ -13,7 +13,7 @@ import type { Cors } from './cors.ts';
 import type { Handlers } from './handlers.ts';
 import { HttpError, httpErrors, refusal } from './http-error.ts';
 import { replyError, replyErrorUnended } from './reply.ts';
-import { match } from './router.ts';
+import { match, withoutAuthority } from './router.ts';
 
 export interface ServerOptions {
   readonly host: string;
@@ -265,7 +265,9 @@ export class HttpServer implements AsyncDisposable {
         this.#refuse(request, response, refusal(error));
       } else {
         const defect = randomBytes(6).toString('hex');
-        this.#observe({ type: 'request_failed', defect, method, path: target.slice(0, 200), error: error as Error });
+        // An authority may have a password in it.
+        const path = withoutAuthority(target).slice(0, 200);
+        this.#observe({ type: 'request_failed', defect, method, path, error: error as Error });
         this.#refuse(request, response, httpErrors.defect(defect));
       }
     }

@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { RequestAbortedError, readJsonText } from '#src/http/body.js';
@@ -9,6 +10,7 @@ import { httpErrors } from '#src/http/http-error.js';
 import { replyText } from '#src/http/reply.js';
 import type { Route } from '#src/http/router.js';
 import { HttpServer, type ServerOptions } from '#src/http/server.js';
+import { makeCertificate } from '../support/certificates.ts';
 import { connectTo, exchange, requestText } from '../support/raw-http.ts';
 
 const MIB = 1024 * 1024;
@@ -79,7 +81,10 @@ t.test('a defect is answered with an id under which the log has it, and with not
   ];
   for (const thrower of throwers) {
     const { url, events } = await start(t, thrower);
-    const { replies } = await exchange(url, requestText(`GET /v1/query/${'i'.repeat(5000)}?token=1 HTTP/1.1`));
+    const { replies } = await exchange(
+      url,
+      requestText(`GET http://ann:pw@host/v1/query/${'i'.repeat(5000)}?token=1 HTTP/1.1`),
+    );
     t.equal(replies[0]?.status, 500);
     const id = /^a defect of the server, logged as ([0-9a-f]{12})$/.exec(replies[0]?.body ?? '')?.[1];
     t.ok(id, 'the body names an id');
@@ -87,6 +92,7 @@ t.test('a defect is answered with an id under which the log has it, and with not
     const event = events[0] as ServiceEvent & { type: 'request_failed' };
     t.match(event, { type: 'request_failed', defect: id, method: 'GET', error: { message: 'the secret reason' } });
     t.match(event.error.stack, /server\.test/, 'the log has the stack');
+    t.match(event.path, /^\/v1\/query\/i{100}/, 'what may have a password in it is left out');
     t.ok(event.path.length <= 200, 'a long path is cut for the log');
     t.notMatch(replies[0]?.body, /secret|Error|at /);
   }
@@ -414,6 +420,89 @@ t.test('the end of the server ends open connections', async (t) => {
   });
   await server[Symbol.asyncDispose]();
   t.same((await waiting).replies, []);
+});
+
+t.test('it knows when no connection is open any more, be they encrypted or about to be', async (t) => {
+  const certificate = await makeCertificate(t);
+  for (const tls of [null, certificate]) {
+    const { url, server } = await start(t, (_, _request, response) => replyText(response, 200, 'ok'), {
+      certificate: tls,
+    });
+    await server.empty(60_000);
+    const { hostname: host, port: portText } = new URL(url);
+    const port = Number(portText);
+    const silent = connect(port, host);
+    const asking = tls === null ? connect(port, host) : connectTls({ host, port, ca: tls.cert });
+    asking.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n');
+    await once(asking, 'data');
+    asking.destroy();
+    await once(asking, 'close');
+    const begin = performance.now();
+    await server.empty(50);
+    t.ok(performance.now() - begin >= 45, 'one is left, and that long it is waited for');
+    const empty = server.empty(60_000);
+    silent.destroy();
+    await empty;
+    t.ok(performance.now() - begin < 10_000);
+  }
+});
+
+t.test(
+  'one that drains answers all requests of a connection, and says with the last that it is the last',
+  async (t) => {
+    const waiting: ServerResponse[] = [];
+    const { url, server } = await start(t, (_route, _request, response) => {
+      waiting.push(response);
+    });
+    const count = async (number: number): Promise<void> => {
+      while (waiting.length < number) await new Promise((resolve) => setImmediate(resolve));
+    };
+    const ask = 'GET /health HTTP/1.1\r\nHost: x\r\n\r\n';
+    const { replies } = await exchange(url, async (socket) => {
+      socket.write(ask.repeat(2));
+      await count(2);
+      server.drain();
+      socket.write(ask);
+      await count(3);
+      for (const response of waiting) replyText(response, 200, 'ok');
+    });
+    t.strictSame(
+      replies.map(({ headers }) => headers.get('connection')),
+      ['keep-alive', 'keep-alive', 'close'],
+    );
+  },
+);
+
+t.test('one that closes answers what has come, and waits no longer than it is told', async (t) => {
+  for (const answers of [true, false]) {
+    const responses: ServerResponse[] = [];
+    const { url, server } = await start(t, (_route, _request, response) => {
+      responses.push(response);
+    });
+    const asked = exchange(url, 'GET /health HTTP/1.1\r\nHost: x\r\n\r\n');
+    while (responses.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const begin = performance.now();
+    const closed = server.close(300);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await t.rejects(once(connectTo(url), 'connect'), { code: 'ECONNREFUSED' }, 'nobody else is let in');
+    if (answers) replyText(responses[0] as ServerResponse, 200, 'ok');
+    await closed;
+    const tookMs = performance.now() - begin;
+    t.equal((await asked).replies.length, answers ? 1 : 0);
+    t.ok(answers ? tookMs < 290 : tookMs >= 290, `${Math.round(tookMs)} ms`);
+  }
+});
+
+t.test('the end of the server ends connections that have not yet agreed on their encryption', async (t) => {
+  const { url, server } = await start(t, () => {}, { certificate: await makeCertificate(t) });
+  const silent = connectTo(url).on('error', () => {});
+  await once(silent, 'connect');
+  // The server takes connections in order.
+  const asking = connectTls({ port: Number(new URL(url).port), rejectUnauthorized: false }).on('error', () => {});
+  await once(asking, 'secureConnect');
+  const begin = performance.now();
+  await server[Symbol.asyncDispose]();
+  t.ok(performance.now() - begin < 5_000);
 });
 
 async function start(t: Test, handle: Handle, options: Partial<ServerOptions> = {}) {
