@@ -617,3 +617,260 @@ t.test(
     t.match(kept.query.snapshot().state, { failure: { code: 90006, outcome: 'not_started', retryable: false } });
   },
 );
+
+t.test(
+  'a statement whose rows are read as they come gets more of a window each time, if there is memory',
+  async (t) => {
+    const buffers = buffersOf({ bytesMax: 4_000_000, queryBytesMax: 1_000_000 });
+    const stage = new Stage({ waitMs: 0 }, buffers);
+    const observer = stage.start();
+    const floor = buffers.floorBytes;
+    t.equal(stage.request?.creditBytes, floor);
+    t.equal(buffers.reservedBytes, floor);
+    const batch = batchOf(['[1]', '[2]', '[3]']);
+    for (const window of [2 * floor, 1_000_000, 1_000_000]) {
+      observer.rows(batch, false);
+      t.equal(buffers.reservedBytes, window);
+      t.equal(floor + stage.credited.bytes, window, 'what the window has grown by is credited');
+    }
+    t.equal(stage.credited.rows, 0);
+    stage.query.remove(causes.cancelled());
+    t.equal(buffers.reservedBytes, 0);
+  },
+);
+
+t.test('no window grows while half of the memory is set aside', async (t) => {
+  const buffers = buffersOf({ bytesMax: 1_000_000, queryBytesMax: 1_000_000 });
+  const others = [new Stage({}, buffers), new Stage({}, buffers)];
+  for (const other of others) other.start();
+  const stage = new Stage({}, buffers);
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]']), false);
+  t.strictSame(stage.credits, []);
+  t.equal(buffers.reservedBytes, 3 * buffers.floorBytes);
+  for (const { query } of [...others, stage]) query.remove(causes.cancelled());
+  t.equal(buffers.reservedBytes, 0);
+});
+
+t.test('a window shrinks as its rows are handed out, while memory is scarce, and never below the least', async (t) => {
+  const buffers = buffersOf({ bytesMax: 3_000_000, queryBytesMax: 1_000_000 });
+  const stage = new Stage({ waitMs: 0, pageRows: 1_000, pageBytes: 1_000_000 }, buffers);
+  const observer = stage.start();
+  const sent = [sized(400_000), sized(300_000), sized(200_000)];
+  for (const batch of sent) observer.rows(batch, false);
+  t.equal(buffers.reservedBytes, 1_000_000);
+  const grown = stage.credited.bytes;
+  const others = Array.from({ length: 3 }, () => new Stage({}, buffers));
+  for (const other of others) other.start();
+  const page = await stage.page(0);
+  t.equal(page.rows.count, 3);
+  const free = sent.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
+  const window = buffers.floorBytes;
+  t.equal(stage.credited.bytes - grown, free - (1_000_000 - window), 'what is taken from the window is not credited');
+  t.equal(stage.credited.rows, 3);
+  t.equal(buffers.reservedBytes, 4 * window + page.rows.heldBytes);
+  for (const { query } of [...others, stage]) query.remove(causes.cancelled());
+  t.equal(buffers.reservedBytes, 0);
+});
+
+t.test('credit and window add up, however windows grow and shrink', async (t) => {
+  const random = seeded(t);
+  for (let run = 0; run < 40; run++) {
+    const buffers = buffersOf({
+      bytesMax: 2_000_000 + random(4_000_000),
+      heldBytesMax: 1_000_000_000,
+      queryBytesMax: 1_500_000,
+    });
+    const others: Stage[] = [];
+    const stage = new Stage({ waitMs: 0, pageRows: 1 + random(20), bufferRows: 1_000_000 }, buffers);
+    const observer = stage.start();
+    let [number, sentBytes, credit] = [0, 0, stage.request?.creditBytes ?? 0];
+    for (let step = 0; step < 120; step++) {
+      credit = (stage.request?.creditBytes ?? 0) + stage.credited.bytes - sentBytes;
+      if (stage.credits.some(({ bytes }) => bytes < 0)) {
+        t.fail(`run ${run}: credit was taken back`);
+        return;
+      }
+      const what = random(4);
+      if (what === 0) {
+        if (random(2) === 0 || others.length === 0) {
+          if (!buffers.hasRoom) continue;
+          const other = new Stage({}, buffers);
+          others.push(other);
+          other.start();
+        } else others.pop()?.query.remove(causes.cancelled());
+      } else if (what < 3 && credit > 0) {
+        const batch = sized(...Array.from({ length: 1 + random(5) }, () => 10 + random(60_000)));
+        sentBytes += batch.buffer.byteLength;
+        observer.rows(batch, false);
+      } else number = (await stage.page(number)).next ?? number;
+    }
+    // With all handed out, what is credited is the window, and the window is what is set aside.
+    while (stage.query.snapshot().stats.result.rows > stage.credited.rows)
+      number = (await stage.page(number)).next ?? 0;
+    credit = (stage.request?.creditBytes ?? 0) + stage.credited.bytes - sentBytes;
+    for (const { query } of others) query.remove(causes.cancelled());
+    const page = await stage.page(number - 1);
+    if (buffers.reservedBytes !== credit + page.rows.heldBytes) {
+      t.equal(buffers.reservedBytes, credit + page.rows.heldBytes, `run ${run}`);
+      return;
+    }
+    stage.query.remove(causes.cancelled());
+    if (buffers.reservedBytes !== 0) t.fail(`run ${run}: ${buffers.reservedBytes} bytes are not given back`);
+  }
+  t.pass('40 runs add up');
+});
+
+t.test('a statement that has not begun has nothing set aside', async (t) => {
+  const stage = new Stage({ waitMs: 0 });
+  const observer = stage.start(false);
+  await stage.page(0);
+  t.equal(stage.buffers.reservedBytes, 0);
+  observer.started();
+  t.equal(stage.buffers.reservedBytes, 10_000);
+  observer.ended(outcome, 0);
+  t.equal(stage.buffers.reservedBytes, 0);
+});
+
+t.test('rows that come after the end are handed out as any others, and then all has been said', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]']), false);
+  const first = stage.page(0);
+  observer.ended({ ...outcome, affectedRows: '5' }, 3);
+  t.equal(stage.settled, 1, 'the statement is done');
+  t.equal(await isPending(first), true, 'the page is not full');
+  observer.rows(batchOf(['[3]', '[4]']), true);
+  t.equal(textOf((await first).rows), '[1],[2],[3]');
+  t.equal((await first).state.name, 'Succeeded');
+  t.equal((await first).next, 1);
+  t.ok(stage.credited.rows >= 3, 'its rows are credited after the end too');
+  t.equal(stage.query.isRead, false);
+  const second = stage.page(1);
+  t.equal(await isPending(second), true, 'one is still to come');
+  observer.rows(batchOf(['[5]']), true);
+  t.equal(textOf((await second).rows), '[4],[5]');
+  t.equal((await second).next, null);
+  t.equal(stage.query.isRead, true);
+  t.equal(stage.settled, 1);
+  stage.query.remove(causes.cancelled());
+  t.equal(stage.cancels, 0, 'there is nothing left to be stopped');
+  t.equal(stage.buffers.reservedBytes, 0);
+});
+
+t.test('rows on disk count as results once, when they are put there, and as spilled', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  t.strictSame(stage.query.snapshot().stats.spill, { rows: 0, bytes: 0 });
+  observer.rows(batchOf(['[1]']), false);
+  observer.spilled(2, 7);
+  const { stats } = stage.query.snapshot();
+  t.strictSame(stats.spill, { rows: 2, bytes: 7 });
+  t.strictSame(stats.result, { rows: 3, bytes: 10 });
+  t.equal(stats.scan.rows, 3);
+  observer.ended(outcome, 2);
+  observer.rows(batchOf(['[2]', '[3]']), true);
+  t.strictSame(stage.query.snapshot().stats.result, { rows: 3, bytes: 10 });
+  t.strictSame((await stage.page(0)).stats.spill, { rows: 2, bytes: 7 });
+});
+
+t.test('rows that are lost after the end make a success a failure, which says that it took effect', async (t) => {
+  for (const [sql, told] of [
+    ['SELECT 1', 'rolled_back'],
+    ['INSERT INTO t VALUES (1) RETURNING a', 'committed'],
+  ] as const) {
+    const stage = new Stage();
+    const observer = stage.start(true, sql);
+    observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']), false);
+    observer.ended(outcome, 2);
+    const first = await stage.page(0);
+    const poll = stage.page(1);
+    const lost = failureOf(causes.spillFailed('gone'), told);
+    observer.failed(lost);
+    const page = await poll;
+    t.strictSame(page.state, { name: 'Failed', failure: lost });
+    t.equal(page.rows.count, 0, 'what came before them is not handed out any more');
+    t.equal(page.next, null);
+    t.equal(textOf(first.rows), '[1],[2],[3]', 'but what was handed out stays');
+    t.equal(stage.settled, 1, 'it is not settled twice');
+    t.equal(stage.query.nextPage, null);
+    stage.query.remove(causes.cancelled());
+    t.equal(stage.cancels, 0);
+    t.equal(stage.buffers.reservedBytes, 0);
+  }
+});
+
+t.test('a removal while rows are to come gives all back, and answers who waits', async (t) => {
+  for (const [sql, told] of [
+    ['SELECT 1', 'rolled_back'],
+    ['CALL p()', 'committed'],
+  ] as const) {
+    const stage = new Stage();
+    const observer = stage.start(true, sql);
+    observer.rows(batchOf(['[1]']), false);
+    observer.ended(outcome, 2);
+    const poll = stage.page(0);
+    stage.query.remove(causes.expired(60));
+    t.match((await poll).state, { name: 'Failed', failure: { code: 90003, outcome: told } });
+    t.equal(stage.cancels, 1, 'the disk is given back');
+    t.equal(stage.buffers.reservedBytes, 0);
+    t.equal(stage.buffers.heldBytes, 0);
+    t.equal(stage.settled, 1);
+    observer.rows(batchOf(['[2]', '[3]']), true);
+    t.equal(stage.buffers.reservedBytes, 0, 'nor does a row that comes late take anything');
+  }
+});
+
+t.test('rows after the end that no longer fit into the memory for all fail what had succeeded', async (t) => {
+  const stage = new Stage({}, buffersOf({ heldBytesMax: 100 }));
+  const observer = stage.start(true, 'INSERT INTO t VALUES (1) RETURNING a');
+  observer.ended(outcome, 1);
+  observer.rows(sized(200), true);
+  t.match((await stage.page(0)).state, { name: 'Failed', failure: { code: 90010, outcome: 'committed' } });
+  t.equal(stage.buffers.heldBytes, 0);
+});
+
+t.test('a statement without a time limit runs for as long as it likes', async (t) => {
+  const stage = new Stage({ timeout: { ms: 0, isAsked: false } });
+  stage.start();
+  await sleep(30);
+  t.equal(stage.query.isRunning, true);
+  t.equal(stage.cancels, 0);
+  stage.query.cancel(causes.cancelled());
+});
+
+t.test('a time limit that the client has asked for is called so', async (t) => {
+  const stage = new Stage({ timeout: { ms: 10, isAsked: true } });
+  stage.start();
+  t.match((await stage.page(0)).state, {
+    failure: { code: 90005, message: 'the statement ran past 0.01 s (its timeout_secs) and was cancelled' },
+  });
+});
+
+t.test('a cancel says what it has left: nothing before the start, nothing of a read, or nobody knows', async (t) => {
+  for (const [sent, sql, isAlone, told] of [
+    [false, 'INSERT INTO t VALUES (1)', true, { outcome: 'not_started', retryable: true }],
+    [false, 'INSERT INTO t VALUES (1)', false, { outcome: 'not_started', retryable: true }],
+    [true, 'SELECT 1', true, { outcome: 'rolled_back', retryable: true }],
+    [true, 'SELECT 1', false, { outcome: 'rolled_back', retryable: false }],
+    [true, 'INSERT INTO t VALUES (1)', true, { outcome: 'unknown', retryable: false }],
+  ] as const) {
+    const stage = new Stage();
+    stage.start(sent, sql, isAlone);
+    stage.query.cancel(causes.cancelled());
+    t.match(stage.query.snapshot().state, { failure: { code: 90002, ...told } }, `${sent}, ${sql}, ${isAlone}`);
+    t.equal(stage.cancels, 1);
+  }
+});
+
+t.test('the place of a statement in its queue is told while it waits', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start(false);
+  t.equal(stage.query.snapshot().stats.queue, null);
+  stage.place = 3;
+  t.equal(stage.query.snapshot().stats.queue, 3);
+  stage.place = null;
+  observer.started();
+  t.equal(stage.query.snapshot().stats.queue, null);
+  stage.query.cancel(causes.cancelled());
+});
