@@ -3,10 +3,15 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { Lease, RefusedError } from '#src/session/lease.js';
 import { type Failure, failureOf } from '#src/wire/failures.js';
+import type { Batch } from '#src/wire/statement.js';
 import { anna, type FakeConnection, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
 
 function failureWith(code: number): Failure {
   return failureOf({ code, sqlstate: '', message: '' }, 'rolled_back');
+}
+
+function batchOf(rows: number): Batch {
+  return { buffer: new ArrayBuffer(8), length: 3, rows };
 }
 
 async function openLease(t: Test): Promise<{ lease: Lease; connection: FakeConnection }> {
@@ -375,4 +380,118 @@ t.test('a closed lease stays closed, whatever was on its way to it', async (t) =
   t.equal(emitted, 0);
   t.strictSame(observer.told, ['started']);
   t.throws(() => lease.run(request, false, observer), /closed/);
+});
+
+t.test('rows that follow an end are told after it, and the next statement runs meanwhile', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const [first, second] = [new Recorder(), new Recorder()];
+  const handle = lease.run(request, false, first);
+  connection.post({ type: 'news', statement: 1, spilled: { rows: 5, bytes: 50 } });
+  connection.endAndIdle(1, 5);
+  await once(lease, 'idle');
+  lease.run({ ...request, sql: 'SELECT 2' }, false, second);
+  handle.credit(7, 3);
+  t.match(await connection.got(({ type }) => type === 'credit'), { statement: 1, bytes: 7, rows: 3 });
+  connection.post({ type: 'news', statement: 1, batch: batchOf(2), fromDisk: true });
+  connection.post({ type: 'news', statement: 2, batch: batchOf(1) });
+  connection.post({ type: 'news', statement: 1, batch: batchOf(3) });
+  connection.endAndIdle(2);
+  await once(lease, 'idle');
+  t.strictSame(first.told, ['started', 'spilled 5, 50 bytes', 'ended, 5 to come', 'spilled rows 2', 'rows 3']);
+  t.strictSame(second.told, ['started', 'rows 1', 'ended']);
+  handle.credit(1, 1);
+  handle.cancel();
+  lease.run({ ...request, sql: 'SELECT 3' }, false, new Recorder());
+  await connection.gotExecute('SELECT 3');
+  t.equal(connection.received.filter(({ type }) => type === 'credit' || type === 'cancel').length, 1, 'all has come');
+});
+
+t.test('rows that are to come can be cancelled, and lost, each without the others', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const observers = [new Recorder(), new Recorder(), new Recorder()] as const;
+  const handles = [];
+  for (const [index, observer] of observers.entries()) {
+    handles.push(lease.run(request, false, observer));
+    connection.endAndIdle(index + 1, 4);
+    await once(lease, 'idle');
+  }
+  handles[0]?.cancel();
+  handles[0]?.cancel();
+  t.match(await connection.got(({ type }) => type === 'cancel'), { statement: 1 });
+  connection.post({ type: 'news', statement: 1, batch: batchOf(4), fromDisk: true });
+  connection.post({ type: 'news', statement: 2, end: { ok: false, failure: failureWith(90010) } });
+  connection.post({ type: 'news', statement: 2, batch: batchOf(4), fromDisk: true });
+  connection.post({ type: 'news', statement: 3, batch: batchOf(4), fromDisk: true });
+  await observers[2].hears('spilled rows 4');
+  t.strictSame(observers[0].told, ['started', 'ended, 4 to come']);
+  t.strictSame(observers[1].told, ['started', 'ended, 4 to come', 'failed 90010']);
+  t.equal(connection.received.filter(({ type }) => type === 'cancel').length, 1);
+  t.equal(lease.isClosed, false);
+});
+
+t.test('a lease that is closed while rows are to come lets the connection go, and hands them over', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const [trailing, running] = [new Recorder(), new Recorder()];
+  const handle = lease.run(request, false, trailing);
+  connection.endAndIdle(1, 3);
+  await once(lease, 'idle');
+  lease.run(request, false, running);
+  lease.close();
+  lease.close();
+  await connection.got(({ type }) => type === 'close');
+  t.equal(connection.closed, false, 'the worker closes it when they are handed over');
+  handle.credit(5, 5);
+  await connection.got(({ type }) => type === 'credit');
+  connection.post({ type: 'news', statement: 2, end: { ok: false, failure: failureWith(1317) } });
+  connection.post({ type: 'news', statement: 1, batch: batchOf(3), fromDisk: true });
+  await trailing.hears('spilled rows 3');
+  t.strictSame(trailing.told, ['started', 'ended, 3 to come', 'spilled rows 3']);
+  t.strictSame(running.told, ['started'], 'of what ran nothing is told');
+  t.equal(connection.received.filter(({ type }) => type === 'close').length, 1);
+  t.throws(() => lease.run(request, false, running), /closed/);
+});
+
+t.test('rows that are to come outlast the connection', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const [trailing, running] = [new Recorder(), new Recorder()];
+  const handle = lease.run(request, false, trailing);
+  connection.endAndIdle(1, 3);
+  await once(lease, 'idle');
+  lease.run(request, false, running);
+  const lost = once(lease, 'lost');
+  connection.post({ type: 'lost', reason: 'the cable was cut', received: 2 });
+  await lost;
+  t.strictSame(running.told, ['started', 'failed 90006']);
+  t.strictSame(trailing.told, ['started', 'ended, 3 to come']);
+  lease.close();
+  handle.credit(5, 5);
+  t.match(await connection.got(({ type }) => type === 'credit'), { statement: 1 });
+  connection.post({ type: 'news', statement: 1, batch: batchOf(3), fromDisk: true });
+  await trailing.hears('spilled rows 3');
+});
+
+t.test('a thread that dies takes the rows that were to come with it, and that is told', async (t) => {
+  for (const [sql, outcomeTold] of [
+    ['SELECT 1', 'rolled_back'],
+    ['INSERT INTO t VALUES (1) RETURNING a', 'committed'],
+  ] as const) {
+    const { lease, connection } = await openLease(t);
+    const [trailing, read, running] = [new Recorder(), new Recorder(), new Recorder()];
+    lease.run({ ...request, sql }, false, trailing);
+    connection.endAndIdle(1, 3);
+    await once(lease, 'idle');
+    lease.run(request, false, read);
+    connection.endAndIdle(2, 1);
+    connection.post({ type: 'news', statement: 2, batch: batchOf(1), fromDisk: true });
+    await read.hears('spilled rows 1');
+    lease.run({ ...request, sql: 'DELETE FROM t' }, false, running);
+    const lost = once(lease, 'lost');
+    connection.die();
+    await lost;
+    await trailing.hears('failed 90010');
+    t.match(trailing.failure, { outcome: outcomeTold });
+    t.match(running.failure, { code: 90006, outcome: 'unknown' });
+    t.strictSame(read.told, ['started', 'ended, 1 to come', 'spilled rows 1'], 'what has come is not lost');
+    t.equal(lease.isClosed, true);
+  }
 });
