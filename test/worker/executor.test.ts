@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import { constants, crc32, inflateRawSync } from 'node:zlib';
@@ -41,6 +42,7 @@ interface Told {
   batches: string[];
   rows: number;
   bytes: number;
+  spilled: { rows: number; bytes: number };
   end: StatementEnd | null;
   /** The kinds of the messages, in order. */
   order: string[];
@@ -56,6 +58,7 @@ function textOf({ buffer, length, deflatedCrc }: Batch): string {
 /** The other end of an executor's channel, as a lease has it. */
 class Peer {
   readonly channel: Channel<ToWorker, FromWorker>;
+  readonly spillUsage: SpillUsage;
   readonly messages: FromWorker[] = [];
   readonly #told = new Map<number, Told>();
   readonly #columns: (readonly Column[])[] = [];
@@ -63,8 +66,9 @@ class Peer {
   closed = false;
   idles = 0;
 
-  constructor(channel: Channel<ToWorker, FromWorker>) {
+  constructor(channel: Channel<ToWorker, FromWorker>, spillUsage = SpillUsage.forThreads(1, 0)) {
     this.channel = channel;
+    this.spillUsage = spillUsage;
     channel.on('message', (message) => this.#take(message));
     channel.on('close', () => {
       this.closed = true;
@@ -94,7 +98,7 @@ class Peer {
   told(statement: number): Told {
     let told = this.#told.get(statement);
     if (told === undefined) {
-      told = { columns: null, batches: [], rows: 0, bytes: 0, end: null, order: [] };
+      told = { columns: null, batches: [], rows: 0, bytes: 0, spilled: { rows: 0, bytes: 0 }, end: null, order: [] };
       this.#told.set(statement, told);
     }
     return told;
@@ -116,6 +120,8 @@ class Peer {
       told.rows += message.batch.rows;
       told.bytes += message.batch.buffer.byteLength;
     }
+    told.spilled.rows += message.spilled?.rows ?? 0;
+    told.spilled.bytes += message.spilled?.bytes ?? 0;
     if (message.end !== undefined) told.end = message.end;
   }
 }
@@ -729,6 +735,133 @@ for (const server of await sharedServers()) {
       );
     });
 
+    await t.test('rows that nobody reads go to disk, and the connection to the next statement', async (t) => {
+      for (const waitMs of [0, 1, 50]) {
+        const { peer } = await open(t, server, { spill: spillOf(t, { waitMs }) });
+        const total = 200_000;
+        const statement = peer.start(`${numbers(total)} /* ${waitMs} */`, { creditBytes: 64 * KiB });
+        const told = peer.told(statement);
+        await until(() => peer.idles === 1 && told.end !== null);
+        t.match(told.end, { ok: true });
+        t.ok(told.bytes < 512 * KiB, `${told.bytes} bytes came for a credit of 64 KiB`);
+        t.equal(told.rows + rowsToCome(told), total, 'the end tells how many are to come');
+        t.equal(told.rows + told.spilled.rows, total, 'all but those are on disk');
+        t.equal((await peer.run('SELECT 7')).batches.join(), '[7]', 'the next statement runs');
+        const failed = peer.run('SELECT nothing');
+        while (told.rows < total) {
+          const before = told.rows;
+          peer.post({ type: 'credit', statement, bytes: 3 * MiB, rows: 0 });
+          await until(() => told.rows > before);
+        }
+        t.match((await failed).end, { ok: false });
+        t.match(told.end, { ok: true });
+        const rows = JSON.parse(`[${told.batches.join(',')}]`) as [number, string][];
+        t.equal(new Set(rows.map(([number]) => number)).size, total, 'no row is lost or comes twice');
+        t.equal(peer.spillUsage.bytes, 0, 'the disk is given back');
+        t.equal((await peer.run('SELECT 8')).batches.join(), '[8]');
+      }
+    });
+
+    await t.test('a database that was stopped over its last rows goes on with the next statement', async (t) => {
+      // A file that is soon full, so that rows wait in memory.
+      const { peer } = await open(t, server, { spill: spillOf(t, { bytesMax: 300 * KiB }), killTimeoutMs: 2_000 });
+      for (let rows = 3_000; ; rows += rows < 6_000 ? 1_000 : 100) {
+        const idles = peer.idles;
+        const statement = peer.start(numbers(rows), { creditBytes: 1 });
+        const told = peer.told(statement);
+        await Promise.race([until(() => peer.idles > idles), delay(2_000)]);
+        // From here on, the database waits for the reader before it has sent its last rows.
+        if (peer.idles === idles) {
+          t.ok(rows > 3_000, `${rows} rows`);
+          peer.post({ type: 'cancel', statement });
+          return;
+        }
+        const answer = await Promise.race([peer.run('SELECT 7'), delay(1_900)]);
+        if (answer?.batches.join() !== '[7]') {
+          t.fail(`nothing comes after a statement of ${rows} rows`);
+          return;
+        }
+        peer.post({ type: 'credit', statement, bytes: 64 * MiB, rows: 0 });
+        await until(() => told.rows === rows);
+      }
+    });
+
+    await t.test('a cancel gives the disk back, before the end of a statement and after it', async (t) => {
+      const { peer } = await open(t, server, { spill: spillOf(t) });
+      for (const rows of [200_000, 3_000_000]) {
+        const idles = peer.idles;
+        const statement = peer.start(numbers(rows), { creditBytes: 1 });
+        const told = peer.told(statement);
+        await until(() => told.spilled.rows > 0 && (rows > 1_000_000 || told.end !== null));
+        t.ok(peer.spillUsage.bytes > 0);
+        t.equal(told.end === null, rows > 1_000_000);
+        const before = told.rows;
+        peer.post({ type: 'cancel', statement });
+        peer.post({ type: 'credit', statement, bytes: MiB, rows: 1_000 });
+        await until(() => peer.spillUsage.bytes === 0 && peer.idles > idles);
+        t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
+        t.equal(told.rows, before, 'nothing comes after it');
+        t.equal(peer.spillUsage.bytes, 0);
+      }
+    });
+
+    await t.test('rows on disk outlast their connection, lost or let go, and then the channel closes', async (t) => {
+      for (const how of ['lost', 'let go']) {
+        const { id, peer } = await open(t, server, { spill: spillOf(t) });
+        const statements = [0, 1].map(() => 0);
+        for (const index of statements.keys()) {
+          statements[index] = peer.start(numbers(50_000), { creditBytes: 1 });
+          await until(() => peer.idles > index && peer.told(statements[index] ?? 0).end !== null);
+        }
+        const running = peer.start('SELECT SLEEP(100)');
+        await runs(server, id);
+        if (how === 'lost') await server.sql(`KILL CONNECTION ${id}`);
+        else peer.post({ type: 'close' });
+        await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id}`)) === '0');
+        if (how === 'lost') await until(() => peer.told(running).end !== null);
+        for (const statement of statements) {
+          t.equal(peer.closed, false, how);
+          const told = peer.told(statement);
+          t.ok(told.rows < 10_000);
+          peer.post({ type: 'credit', statement, bytes: 64 * MiB, rows: 100_000 });
+          await until(() => told.rows === 50_000);
+        }
+        await until(() => peer.closed);
+        t.equal(peer.spillUsage.bytes, 0);
+        t.equal(peer.told(running).rows, 0);
+      }
+    });
+
+    await t.test('a channel that is closed gives the disk back', async (t) => {
+      const { peer } = await open(t, server, { spill: spillOf(t) });
+      peer.start(numbers(50_000), { creditBytes: 1 });
+      await until(() => peer.idles === 1);
+      peer.start(numbers(3_000_000), { creditBytes: 1 });
+      await until(() => peer.told(3).spilled.rows > 0);
+      t.ok(peer.spillUsage.bytes > 0);
+      peer.channel.close();
+      await until(() => peer.spillUsage.bytes === 0);
+      await delay(20);
+      t.equal(peer.spillUsage.bytes, 0);
+    });
+
+    await t.test('a close without rows on disk closes the connection and the channel', async (t) => {
+      const { id, peer } = await open(t, server);
+      peer.post({ type: 'close' });
+      await until(() => peer.closed);
+      await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id}`)) === '0');
+      t.equal(peer.messages.filter(({ type }) => type === 'lost').length, 0);
+    });
+
+    await t.test('a statement whose rows cannot be put to disk fails alone, and leaves the connection', async (t) => {
+      const folder = join(t.testdir({ file: '' }), 'file', 'spill');
+      const { peer } = await open(t, server, { spill: spillOf(t, { folder }) });
+      const told = await peer.run(numbers(1_000_000), { creditBytes: 1 });
+      t.match(told.end, { ok: false, failure: { code: 90_010, outcome: 'rolled_back' } });
+      t.equal(peer.spillUsage.bytes, 0);
+      t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
+    });
+
     await t.test('the entry serves many connections, each until it is gone or was refused', async (t) => {
       const { port1, port2 } = new MessageChannel();
       const link = new Link<ToWorker, FromWorker>(port1);
@@ -769,6 +902,16 @@ const processCount = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST';
 /** Rows wait for their reader in the database, however long that takes. */
 const noSpill: SpillLimits = { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 };
 
+/** Rows go to disk as soon as their reader has them wait. */
+function spillOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
+  const folder = changed.folder ?? t.testdir();
+  return { folder, bytesMax: 1024 * MiB, totalBytesMax: 1024 * MiB, waitMs: 0, ...changed };
+}
+
+function rowsToCome({ end }: Told): number {
+  return end?.ok ? end.rowsToCome : 0;
+}
+
 function task(server: DatabaseServer, database: string | null, limits: Partial<WorkerLimits> = {}) {
   const login: Login = { user: 'root', password: '', database };
   return {
@@ -806,7 +949,7 @@ function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof ta
     await closed;
     for (const control of controls.values()) control.close();
   });
-  const peer = new Peer(link.open());
+  const peer = new Peer(link.open(), spillUsage);
   peer.post({ type: 'open', login });
   return peer;
 }
