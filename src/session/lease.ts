@@ -157,7 +157,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
         return;
       case 'lost':
         // What the worker had not taken when it lost the connection, it takes no more.
-        this.#lose(message.reason, message.received === this.#statement);
+        this.#lose(message.reason, message.received >= this.#statement);
         return;
       default:
         message satisfies never;

@@ -49,7 +49,6 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
     this.post({ type: 'news', statement, end: { ok: true, outcome, rowsToCome }, idle: true });
   }
 
-  /** @param received the number of the last statement that was taken */
   /** @param received the number of the last statement that it had taken; all of them, unless something else is said */
   lose(reason: string, received = Number.MAX_SAFE_INTEGER): void {
     this.post({ type: 'lost', reason, received });
