@@ -91,6 +91,7 @@ export class FakeWorkers {
   readonly connections: FakeConnection[] = [];
   refusalFor: (login: Login) => Refusal | null | 'later' = () => null;
   readonly #arrived = new EventEmitter();
+  readonly #links: Link<ToWorker, FromWorker>[] = [];
 
   get pool(): WorkerPool {
     return this as unknown as WorkerPool;
@@ -103,7 +104,9 @@ export class FakeWorkers {
         if (message.type === 'open') this.#accept(new FakeConnection(message.login, channel, thread));
       });
     });
-    return new Link<ToWorker, FromWorker>(port1).open();
+    const link = new Link<ToWorker, FromWorker>(port1);
+    this.#links.push(link);
+    return link.open();
   }
 
   #accept(connection: FakeConnection): void {
@@ -112,6 +115,11 @@ export class FakeWorkers {
     if (refusal === null) connection.post({ type: 'opened', connection: this.connections.length });
     else if (refusal !== 'later') connection.refuse(refusal);
     this.#arrived.emit('connection');
+  }
+
+  /** The near end of the link that carries the connection of that number. */
+  linkOf(number: number): Link<ToWorker, FromWorker> {
+    return this.#links[number] as Link<ToWorker, FromWorker>;
   }
 
   get open(): FakeConnection[] {
