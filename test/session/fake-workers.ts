@@ -3,7 +3,7 @@
 import { EventEmitter, once } from 'node:events';
 import { MessageChannel } from 'node:worker_threads';
 import type { LeaseChannel } from '#src/session/lease.js';
-import type { WorkerPool } from '#src/session/worker-pool.js';
+import type { ConnectionFollower, WorkerPool } from '#src/session/worker-pool.js';
 import { type Channel, Link } from '#src/wire/link.js';
 import type { FromWorker, Login, Refusal, ToWorker } from '#src/wire/messages.js';
 import type { Batch, Column, Failure, Outcome, StatementObserver, StatementRequest } from '#src/wire/statement.js';
@@ -90,6 +90,10 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
 export class FakeWorkers {
   readonly connections: FakeConnection[] = [];
   refusalFor: (login: Login) => Refusal | null | 'later' = () => null;
+  /** What is said to each sweep, in the order of `sweeps`. */
+  readonly sweeps: (ToWorker & { type: 'sweep' })[] = [];
+  sweepAnswerFor: (login: Login) => FromWorker = () => ({ type: 'swept', left: [] });
+  follower: ConnectionFollower | null = null;
   readonly #arrived = new EventEmitter();
   readonly #links: Link<ToWorker, FromWorker>[] = [];
 
@@ -97,16 +101,27 @@ export class FakeWorkers {
     return this as unknown as WorkerPool;
   }
 
+  follow(follower: ConnectionFollower): void {
+    this.follower = follower;
+  }
+
   connect(): LeaseChannel {
     const { port1, port2 } = new MessageChannel();
     const thread: Link<FromWorker, ToWorker> = new Link(port2, (channel) => {
       channel.once('message', (message) => {
+        if (message.type === 'sweep') this.#sweep(message, channel);
         if (message.type === 'open') this.#accept(new FakeConnection(message.login, channel, thread));
       });
     });
     const link = new Link<ToWorker, FromWorker>(port1);
     this.#links.push(link);
     return link.open();
+  }
+
+  #sweep(message: ToWorker & { type: 'sweep' }, channel: Channel<FromWorker, ToWorker>): void {
+    this.sweeps.push(message);
+    channel.post(this.sweepAnswerFor(message.login));
+    channel.close();
   }
 
   #accept(connection: FakeConnection): void {
@@ -137,6 +152,7 @@ export class FakeWorkers {
 
   close(): void {
     for (const connection of this.connections) connection.die();
+    for (const link of this.#links) link.close();
   }
 }
 
