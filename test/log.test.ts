@@ -36,6 +36,8 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'session_opened', session: 's1', user: 'root' }, 'debug'],
   [{ type: 'session_ended', session: 's1', user: 'root', reason: 'idle for 1 s' }, 'debug'],
   [{ type: 'connection_lost', user: 'line\nbreak "and" quote', reason: 'gone' }, 'warn'],
+  [{ type: 'orphans_ended', connections: 3 }, 'info'],
+  [{ type: 'journal_failed', error: new Error('disk') }, 'warn'],
   [{ type: 'worker_failed', error: new Error('thread') }, 'error'],
   [{ type: 'accept_failed', error: new Error('socket') }, 'error'],
   [{ type: 'request_failed', defect: 'abc', method: 'GET', path: '/', error: new Error('oops') }, 'error'],

@@ -46,10 +46,10 @@ export class Orphans implements ConnectionFollower {
   }
 
   opened(id: number, login: Login): void {
+    // An id that is given out anew tells that the database has been restarted.
+    this.#settle([id]);
     this.#journal.opened({ id, user: login.user, openedAt: Date.now() });
     if (this.#orphans.size === 0) return;
-    // The id is given out anew: the database has been restarted.
-    this.#settle([id]);
     const own = [...this.#orphans.values()].filter(({ connection }) => connection.user === login.user);
     if (own.length > 0) void this.#sweep(login, own);
   }
@@ -81,15 +81,19 @@ export class Orphans implements ConnectionFollower {
 
   #inherit(connections: readonly JournaledConnection[], remove: () => void): void {
     let left = connections.length;
+    const settled = (): void => {
+      left--;
+      if (left === 0) remove();
+    };
     for (const connection of connections) {
-      this.#orphans.set(connection.id, {
-        connection,
-        lostAt: this.#startedAt,
-        remove: () => {
-          left--;
-          if (left === 0) remove();
-        },
-      });
+      const namesake = this.#orphans.get(connection.id);
+      // Of two with the same id, the elder went with the database that it belonged to.
+      if (namesake !== undefined && namesake.connection.openedAt > connection.openedAt) {
+        settled();
+      } else {
+        namesake?.remove();
+        this.#orphans.set(connection.id, { connection, lostAt: this.#startedAt, remove: settled });
+      }
     }
   }
 

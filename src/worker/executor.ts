@@ -125,10 +125,11 @@ export class Executor implements Watched {
     }
   }
 
-  /** What is awaited from the database: the end of a statement and of the cleaning after it. */
+  /** What is awaited from the database: the end of a statement, or of the cleaning after it. */
   get awaited(): Awaited | null {
     const connection = this.#connection;
-    if (connection === null || this.#execution === null) return null;
+    // Between the two, kills may be awaited on another connection, while this one has nothing to say.
+    if (connection === null || this.#execution === null || connection.isIdle) return null;
     const signs = connection.countSigns();
     return signs === null ? null : { connection: connection.id, signs };
   }

@@ -75,6 +75,8 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       const { proxy, sluice } = await start(t, server);
       await query(sluice.url, 'SELECT 1');
       await until(async () => (await server.sql(`${waiting} LIKE '%:${proxy.lastPort}'`)) === '1');
+      // The service has yet to hear of it.
+      await delay(1_000);
       proxy.silenceAll();
       const first = (await post(sluice.url, { sql: 'SELECT 2', ...noWait })).json;
       const { last, tookMs } = await follow(sluice, first, Number.POSITIVE_INFINITY);

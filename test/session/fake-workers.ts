@@ -3,7 +3,7 @@
 import { EventEmitter, once } from 'node:events';
 import { MessageChannel } from 'node:worker_threads';
 import type { LeaseChannel } from '#src/session/lease.js';
-import type { WorkerPool } from '#src/session/worker-pool.js';
+import type { ConnectionFollower, WorkerPool } from '#src/session/worker-pool.js';
 import type { Failure } from '#src/wire/failures.js';
 import { type Channel, Link } from '#src/wire/link.js';
 import type { FromWorker, Login, Refusal, ToWorker } from '#src/wire/messages.js';
@@ -91,20 +91,38 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
 export class FakeWorkers {
   readonly connections: FakeConnection[] = [];
   refusalFor: (login: Login) => Refusal | null | 'later' = () => null;
+  /** What is said to each sweep, in the order of `sweeps`. */
+  readonly sweeps: (ToWorker & { type: 'sweep' })[] = [];
+  sweepAnswerFor: (login: Login) => FromWorker = () => ({ type: 'swept', left: [] });
+  follower: ConnectionFollower | null = null;
   readonly #arrived = new EventEmitter();
+  readonly #links: Link<ToWorker, FromWorker>[] = [];
 
   get pool(): WorkerPool {
     return this as unknown as WorkerPool;
+  }
+
+  follow(follower: ConnectionFollower): void {
+    this.follower = follower;
   }
 
   connect(): LeaseChannel {
     const { port1, port2 } = new MessageChannel();
     const thread: Link<FromWorker, ToWorker> = new Link(port2, (channel) => {
       channel.once('message', (message) => {
+        if (message.type === 'sweep') this.#sweep(message, channel);
         if (message.type === 'open') this.#accept(new FakeConnection(message.login, channel, thread));
       });
     });
-    return new Link<ToWorker, FromWorker>(port1).open();
+    const link = new Link<ToWorker, FromWorker>(port1);
+    this.#links.push(link);
+    return link.open();
+  }
+
+  #sweep(message: ToWorker & { type: 'sweep' }, channel: Channel<FromWorker, ToWorker>): void {
+    this.sweeps.push(message);
+    channel.post(this.sweepAnswerFor(message.login));
+    channel.close();
   }
 
   #accept(connection: FakeConnection): void {
@@ -113,6 +131,11 @@ export class FakeWorkers {
     if (refusal === null) connection.post({ type: 'opened', connection: this.connections.length });
     else if (refusal !== 'later') connection.refuse(refusal);
     this.#arrived.emit('connection');
+  }
+
+  /** The near end of the link that carries the connection of that number. */
+  linkOf(number: number): Link<ToWorker, FromWorker> {
+    return this.#links[number] as Link<ToWorker, FromWorker>;
   }
 
   get open(): FakeConnection[] {
@@ -130,6 +153,7 @@ export class FakeWorkers {
 
   close(): void {
     for (const connection of this.connections) connection.die();
+    for (const link of this.#links) link.close();
   }
 }
 

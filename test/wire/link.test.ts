@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import t from 'tap';
 import { type Channel, Link } from '#src/wire/link.js';
@@ -138,4 +139,28 @@ t.test('all channels close with the link, be it that the thread behind it dies',
   t.strictSame(heardLast, ['(closed)']);
   t.equal(link.size, 0);
   await worker.terminate();
+});
+
+t.test('a link may be left to somebody who knows why the thread behind it died', async (t) => {
+  const { port1, port2 } = new MessageChannel();
+  const link = new Link<string, string>(port1, null, false);
+  const channel = link.open();
+  const reasons: (string | undefined)[] = [];
+  channel.on('close', (reason) => reasons.push(reason));
+  const closed = once(port1, 'close');
+  port2.close();
+  await closed;
+  t.strictSame(reasons, [], 'the channels wait for the reason');
+  link.close('it threw');
+  t.strictSame(reasons, ['it threw']);
+});
+
+t.test('a channel tells what is said of the thread behind it', (t) => {
+  const { near } = pair();
+  const channel = near.open();
+  t.equal(channel.isAnswering, true);
+  near.isAnswering = false;
+  t.equal(channel.isAnswering, false);
+  near.close();
+  t.end();
 });

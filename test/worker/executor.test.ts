@@ -607,6 +607,28 @@ for (const server of await sharedServers()) {
       t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
     });
 
+    await t.test('a connection that waits for its kills to be past is not taken for silent', async (t) => {
+      const proxy = await startProxy(t, server.port);
+      const limits = { connectTimeoutMs: 1_000, pingMs: 300, killTimeoutMs: 20_000 };
+      const { id, peer } = await open(t, server, limits, { address: proxy.address });
+      const statement = peer.start('SELECT SLEEP(100)', { clean: false });
+      await runs(server, id);
+      // From its first kill on, nothing but the connection itself is answered.
+      let isMute = false;
+      proxy.forward = (chunk) => {
+        isMute ||= chunk.includes('KILL QUERY');
+        return isMute ? nothing : chunk;
+      };
+      peer.post({ type: 'cancel', statement });
+      await until(() => isMute);
+      await server.sql(`KILL QUERY ${id}`);
+      await delay(3_000);
+      t.notOk(peer.closed, JSON.stringify(peer.messages.at(-1)));
+      proxy.forward = (chunk) => chunk;
+      await until(() => peer.idles === 1 || peer.closed);
+      t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
+    });
+
     await t.test('a kill that is given up, and carried out after all, hits no later statement', async (t) => {
       const proxy = await startProxy(t, server.port);
       const { id, peer } = await open(t, server, { connectTimeoutMs: 300 }, { address: proxy.address });

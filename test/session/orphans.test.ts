@@ -1,0 +1,128 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import type { ServiceEvent } from '#src/events.js';
+import { Journal } from '#src/session/journal.js';
+import { Orphans } from '#src/session/orphans.js';
+import type { FromWorker, Login } from '#src/wire/messages.js';
+import { anna, FakeWorkers } from './fake-workers.ts';
+
+const database = '127.0.0.1:3306';
+const operator: Login = { user: 'operator', password: 'secret', database: null };
+const retryMs = 30;
+
+const denied: FromWorker = {
+  type: 'refused',
+  refusal: { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'Access denied' } },
+};
+
+/** Orphans after processes that had these connections of anna open, one list each. */
+function open(t: Test, processes: readonly (readonly number[])[], login: Login | null, workers = new FakeWorkers()) {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-orphans-'));
+  for (const [process, ids] of processes.entries()) {
+    const lines = ids.map((id) => `+${JSON.stringify({ id, user: 'anna', openedAt: 1_000 + process })}\n`);
+    writeFileSync(join(folder, `1.${process}`), `${JSON.stringify({ database })}\n${lines.join('')}`);
+  }
+  const journal = new Journal(folder, database, (error) => t.fail(error.message));
+  const events: ServiceEvent[] = [];
+  const orphans = new Orphans({ retryMs, login }, journal, workers.pool, (event) => events.push(event));
+  t.teardown(() => {
+    orphans.close();
+    workers.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return { orphans, workers, events, folder, left: () => readdirSync(folder).filter((name) => name.startsWith('1.')) };
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  const deadline = performance.now() + 5_000;
+  while (!holds()) {
+    if (performance.now() > deadline) throw new Error('it did not come to pass in time');
+    await delay(5);
+  }
+}
+
+const idsOf = ({ orphans }: { readonly orphans: readonly { readonly id: number }[] }): number[] =>
+  orphans.map(({ id }) => id);
+
+t.test('what a process has left is swept as the user of the server, until nothing is left', async (t) => {
+  const workers = new FakeWorkers();
+  workers.sweepAnswerFor = () => ({ type: 'swept', left: workers.sweeps.length < 3 ? [2] : [] });
+  const { left, events } = open(t, [[1, 2]], operator, workers);
+  t.equal(left().length, 1);
+  await until(() => left().length === 0);
+  t.strictSame(workers.sweeps.map(idsOf), [[1, 2], [2], [2]]);
+  t.match(workers.sweeps[0], { login: operator, orphans: [{ id: 1, user: 'anna' }, { id: 2 }] });
+  t.strictSame(events, [
+    { type: 'orphans_ended', connections: 1 },
+    { type: 'orphans_ended', connections: 1 },
+  ]);
+  await delay(3 * retryMs);
+  t.equal(workers.sweeps.length, 3, 'and then no more');
+});
+
+t.test('a user whose login is refused is not tried again; those who come back end their own', async (t) => {
+  const workers = new FakeWorkers();
+  workers.sweepAnswerFor = ({ user }) => (user === 'operator' ? denied : { type: 'swept', left: [] });
+  const { orphans, left } = open(t, [[1, 2]], operator, workers);
+  await until(() => workers.sweeps.length === 1);
+  await delay(3 * retryMs);
+  t.equal(workers.sweeps.length, 1);
+  orphans.opened(7, { ...anna, user: 'bert' });
+  orphans.opened(8, anna);
+  await until(() => left().length === 0);
+  t.strictSame(
+    workers.sweeps.slice(1).map(({ login }) => login.user),
+    ['anna'],
+  );
+});
+
+t.test('what cannot be reached is tried again', async (t) => {
+  const workers = new FakeWorkers();
+  const failure = { code: 2002, sqlstate: '08001', message: 'cannot be reached' };
+  workers.sweepAnswerFor = () =>
+    workers.sweeps.length < 3
+      ? { type: 'refused', refusal: { kind: 'unavailable', failure } }
+      : { type: 'swept', left: [] };
+  const { left } = open(t, [[1]], operator, workers);
+  await until(() => left().length === 0);
+  t.equal(workers.sweeps.length, 3);
+});
+
+t.test('of two connections with one id, the elder is gone', async (t) => {
+  const { workers, left } = open(
+    t,
+    [
+      [1, 2],
+      [2, 3],
+    ],
+    operator,
+  );
+  await until(() => left().length === 0);
+  t.strictSame(idsOf(workers.sweeps[0] ?? { orphans: [] }).sort(), [1, 2, 3]);
+  t.equal(workers.sweeps.length, 1);
+});
+
+t.test('what a dead thread has left is swept by the login that it had', async (t) => {
+  const { orphans, workers } = open(t, [], null);
+  orphans.opened(5, anna);
+  orphans.lost(5, anna, Date.now() - 1_000);
+  await until(() => workers.sweeps.length === 1);
+  t.match(workers.sweeps[0], { login: anna, orphans: [{ id: 5, user: 'anna' }] });
+  t.ok((workers.sweeps[0]?.orphans[0]?.openedMs ?? 0) >= 1_000);
+  t.ok((workers.sweeps[0]?.orphans[0]?.lostMs ?? 0) < 900);
+});
+
+t.test('a connection that bears the id of a lost one stays in the journal', async (t) => {
+  const workers = new FakeWorkers();
+  workers.sweepAnswerFor = () => ({ type: 'swept', left: [5] });
+  const { orphans, folder } = open(t, [], null, workers);
+  orphans.opened(5, anna);
+  orphans.lost(5, anna, Date.now());
+  await until(() => workers.sweeps.length === 1);
+  orphans.opened(5, anna);
+  const [name = ''] = readdirSync(folder);
+  t.match(readFileSync(join(folder, name), 'utf8'), /\n\+\{"id":5[^\n]*\n$/);
+});
