@@ -3,7 +3,7 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
 
-export interface Proxy {
+export interface TcpProxy {
   readonly port: number;
   /**
    * Lets so many bytes of the server through on each connection from now on, and then nothing more; connections that are
@@ -26,7 +26,7 @@ export interface ProxyOptions {
 }
 
 /** Starts a proxy on a free port, to a port of this host. It ends with the test. */
-export async function startProxy(t: Test, port: number, options: ProxyOptions = {}): Promise<Proxy> {
+export async function startProxy(t: Test, port: number, options: ProxyOptions = {}): Promise<TcpProxy> {
   let bytesMax = Number.POSITIVE_INFINITY;
   let isSilent = false;
   const pairs = new Set<readonly [Socket, Socket]>();
