@@ -38,9 +38,11 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     const server = await startServer(kind, args);
     t.teardown(() => server.stop());
     const netWriteTimeoutSecs = Number(await server.sql('SELECT @@GLOBAL.net_write_timeout'));
-    const place = await startPlace(t, server);
 
     await t.test('a reader that rests for longer than the database waits by itself loses nothing', async (t) => {
+      // With little room on the way it is the database that waits.
+      const room = ['--query_buffer_bytes_max', `${MIB}`, '--page_bytes_max', `${MIB}`, '--spill_bytes_max', '0'];
+      const place = await startPlace(t, server, room);
       const restSecs = netWriteTimeoutSecs + 5;
       const reader = new Reader(place);
       await reader.begin();
@@ -53,8 +55,12 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
 
     // What is kept and who has to wait is the service's business, with whichever database.
     const skip = !isLong && kind === 'mysql' ? 'only in the long form' : false;
-    await t.test('slow readers take no more than their memory, hold up nobody and lose nothing', { skip }, (t) =>
-      readBesideOthers(t, place),
+    await t.test(
+      'slow readers take no more than their memory, hold up nobody and lose nothing',
+      { skip },
+      async (t) => {
+        await readBesideOthers(t, await startPlace(t, server, ['--buffer_bytes_max', `${bufferBytesMax}`]));
+      },
     );
   });
 }
@@ -193,7 +199,7 @@ class Reader {
   }
 }
 
-async function startPlace(t: Test, server: PrivateServer): Promise<Place> {
+async function startPlace(t: Test, server: PrivateServer, args: readonly string[]): Promise<Place> {
   const user = `slow_${randomBytes(4).toString('hex')}`;
   await server.sql(
     `CREATE DATABASE ${user}; USE ${user}; CREATE TABLE numbers (i INT PRIMARY KEY);
@@ -204,8 +210,8 @@ async function startPlace(t: Test, server: PrivateServer): Promise<Place> {
   );
   const sluice = await startSluice([
     ...['--mysql_url', `mysql://root@127.0.0.1:${server.port}/${user}`, '--drain_secs', '0'],
-    ...['--connections_max', `${readerCount + 20}`, '--buffer_bytes_max', `${bufferBytesMax}`],
-    ...['--result_timeout_secs', '120'],
+    ...['--connections_max', `${readerCount + 20}`, '--result_timeout_secs', '120'],
+    ...args,
   ]);
   t.teardown(() => sluice.kill());
   return { sluice, login: { user } };

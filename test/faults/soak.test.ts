@@ -33,7 +33,7 @@ const rowsMax = 20_000;
  * breathe; what is counted stays as it is but for a connection or a timer that is just then on its way.
  */
 const driftMax: Readonly<Record<keyof Sample, number>> = {
-  heapBytes: figure(4, 8) * MIB,
+  heapBytes: figure(2, 8) * MIB,
   externalBytes: 4 * MIB,
   residentBytes: figure(48, 64) * MIB,
   descriptors: 4,
