@@ -20,10 +20,12 @@ import {
  * anything of it, not even that it is there: the answer is that for an id that never was.
  */
 
-const statementCount = figure(1_500, 10_000);
+/** With either number of connections. */
+const statementCount = figure(750, 5_000);
 const userCount = 4;
 const lanesPerUser = 3;
-const connectionsMax = 10;
+/** With fewer connections than clients each is closed for the next user; with more, each serves one user again and again. */
+const connectionsMaxima = [10, 18];
 const tableRows = 500;
 /** What another's query could be asked for, and how. */
 const attempts: readonly (readonly [string, string])[] = [
@@ -53,28 +55,30 @@ interface Person {
 }
 
 for (const server of await sharedServers()) {
-  t.test(`on ${server.kind}`, { timeout: testMsMax }, async (t) => {
-    const seed = seedOf(t);
-    const { sluice, people } = await startPlace(t, server);
-    const run = new Run(sluice, people);
-    const beganMs = performance.now();
-    let number = 0;
-    const lane = async (person: Person): Promise<void> => {
-      // Each step draws from a generator of its own, though nobody can say in which order the steps of all lanes come.
-      while (run.statements < statementCount) await run.step(person, generator(seed, number++));
-    };
-    await Promise.all(people.flatMap((person) => Array.from({ length: lanesPerUser }, () => lane(person))));
-    const tookSecs = (performance.now() - beganMs) / 1_000;
-    t.strictSame(run.wrong.slice(0, 5), [], `${run.wrong.length} times somebody saw something of another`);
-    for (const [what, count] of Object.entries(run.counts)) t.ok(count > 0, `${what}: ${count} times`);
-    t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
-    measured(
-      t,
-      `${run.statements} statements of ${userCount} users on ${connectionsMax} connections in ${tookSecs.toFixed(0)} s, ` +
-        `${run.counts.queries} tries at another's query, ${run.counts.sessions} at another's session, ` +
-        `${run.counts.traces} looks for traces: ${run.wrong.length} saw anything`,
-    );
-  });
+  for (const connectionsMax of connectionsMaxima) {
+    t.test(`on ${server.kind}, with ${connectionsMax} connections`, { timeout: testMsMax }, async (t) => {
+      const seed = seedOf(t);
+      const { sluice, people } = await startPlace(t, server, connectionsMax);
+      const run = new Run(sluice, people);
+      const beganMs = performance.now();
+      let number = 0;
+      const lane = async (person: Person): Promise<void> => {
+        // Each step draws from a generator of its own, though nobody can say in which order the steps of all lanes come.
+        while (run.statements < statementCount) await run.step(person, generator(seed, number++));
+      };
+      await Promise.all(people.flatMap((person) => Array.from({ length: lanesPerUser }, () => lane(person))));
+      const tookSecs = (performance.now() - beganMs) / 1_000;
+      t.strictSame(run.wrong.slice(0, 5), [], `${run.wrong.length} times somebody saw something of another`);
+      for (const [what, count] of Object.entries(run.counts)) t.ok(count > 0, `${what}: ${count} times`);
+      t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
+      measured(
+        t,
+        `${run.statements} statements of ${userCount} users on ${connectionsMax} connections in ${tookSecs.toFixed(0)} s, ` +
+          `${run.counts.queries} tries at another's query, ${run.counts.sessions} at another's session, ` +
+          `${run.counts.traces} looks for traces: ${run.wrong.length} saw anything`,
+      );
+    });
+  }
 }
 
 class Run {
@@ -269,7 +273,11 @@ function plain({ status, headers, text }: Reply, id: string): string {
   return JSON.stringify([status, others, text]).replaceAll(id, '#');
 }
 
-async function startPlace(t: Test, server: DatabaseServer): Promise<{ sluice: SluiceProcess; people: Person[] }> {
+async function startPlace(
+  t: Test,
+  server: DatabaseServer,
+  connectionsMax: number,
+): Promise<{ sluice: SluiceProcess; people: Person[] }> {
   const prefix = `two_${randomBytes(4).toString('hex')}`;
   const named = Array.from({ length: userCount }, (_, number) => ({
     user: `${prefix}_${number}`,
