@@ -1,5 +1,5 @@
 // Reads what tap writes while the tests run: shows one line for each test file, and under it every assertion that failed
-// with what tap knows about it, and counts the assertions.
+// with what tap knows about it, and what the tests have measured, and counts the assertions.
 
 import { createRequire } from 'node:module';
 import { inspect } from 'node:util';
@@ -9,14 +9,15 @@ const { Parser } = createRequire(createRequire(import.meta.url).resolve('tap'))(
 
 /** A stream that takes TAP. It adds to the counts, prints the report, and emits "complete" when all has been read. */
 export function createReport(counts, print) {
-  let file = { passed: 0, failed: 0, skipped: 0, failures: [] };
+  let file = emptyFile();
   const parser = new Parser();
   const flush = (title) => {
-    const { passed, failed, skipped, failures } = file;
+    const { passed, failed, skipped, failures, measured } = file;
     const mark = failed > 0 ? 'FAILED' : 'ok    ';
     print(`${mark} ${title}: ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
+    measured.forEach(print);
     failures.forEach(print);
-    file = { passed: 0, failed: 0, skipped: 0, failures: [] };
+    file = emptyFile();
   };
 
   followAssertions(parser, [], (result, names) => {
@@ -24,6 +25,10 @@ export function createReport(counts, print) {
     counts[outcome]++;
     file[outcome]++;
     if (outcome === 'failed') file.failures.push(failureText(result, names));
+  });
+  followComments(parser, [], (comment, names) => {
+    if (/^# measured: /.test(comment))
+      file.measured.push(`       ${[...names.slice(1), comment.slice(2)].join(' > ')}`);
   });
   parser.on('assert', ({ name, diag, time }) => {
     // tap calls a file that ran out of time by another name than its own.
@@ -36,6 +41,16 @@ export function createReport(counts, print) {
     if (file.failed > 0) flush('the run as a whole');
   });
   return parser;
+}
+
+function emptyFile() {
+  return { passed: 0, failed: 0, skipped: 0, failures: [], measured: [] };
+}
+
+/** Calls back for every comment below a parser, with the names of the subtests around it, the test file first. */
+function followComments(parser, names, onComment) {
+  parser.on('comment', (comment) => onComment(comment, names));
+  parser.on('child', (child) => followComments(child, [...names, child.name], onComment));
 }
 
 /** Calls back for every assertion below a parser, with the names of the subtests around it, the test file first. */

@@ -1,6 +1,6 @@
 // npm test: brings what is missing, compiles and lints everything, and runs the tests against one MariaDB and one MySQL
 // that the whole suite shares. The last line on stdout is the count: "N passed, N failed". Arguments choose test files
-// (test/query/ring.test.ts) or are options for tap.
+// (test/query/ring.test.ts) or are options for tap; --long gives the tests of test/faults their full figures.
 
 import { spawn } from 'node:child_process';
 import { createWriteStream, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -11,6 +11,7 @@ import { obtainMysql } from './mysql.mjs';
 import { build, installMariadb, installPackages, ROOT, runQuietly, SetupError, say } from './setup.mjs';
 
 const TEST_FILE_SECONDS_MAX = 600;
+const LONG_TEST_FILE_SECONDS_MAX = 3 * 3600;
 
 // How long tap may take to end its children after it was told to stop.
 const TAP_STOP_MS_MAX = 3_000;
@@ -96,7 +97,7 @@ async function withServers(use) {
 
 async function runTests(environment) {
   if (interruptedBy !== undefined) return;
-  const { files, options } = readArguments(process.argv.slice(2));
+  const { files, options, isLong } = readArguments(process.argv.slice(2));
   // Not before now, as it reads with a parser that is one of the packages.
   const { createReport } = await import('./report.mjs');
   const report = createReport(counts, (text) => process.stdout.write(text));
@@ -104,10 +105,12 @@ async function runTests(environment) {
   const reported = new Promise((resolve) => report.on('complete', resolve));
 
   const program = join(ROOT, 'node_modules/tap/dist/esm/run.mjs');
-  const settings = ['--reporter=tap', '--jobs=1', `--timeout=${TEST_FILE_SECONDS_MAX}`];
+  const secondsMax = isLong ? LONG_TEST_FILE_SECONDS_MAX : TEST_FILE_SECONDS_MAX;
+  const settings = ['--reporter=tap', '--jobs=1', `--timeout=${secondsMax}`];
   tap = spawn(process.execPath, [program, ...settings, ...options, ...files], {
     cwd: ROOT,
-    env: environment,
+    // What test/support/form.ts reads.
+    env: isLong ? { ...environment, FORM: 'long' } : environment,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   mkdirSync(dirname(TAP_LOG), { recursive: true });
@@ -148,7 +151,8 @@ function readArguments(given) {
   return {
     // Only what has a source is run: the compiled form of a test that has been removed is still in the folder.
     files: (chosen.length > 0 ? chosen : sources).map((source) => join('build', source.replace(/\.ts$/, '.js'))),
-    options: given.filter((arg) => arg.startsWith('-')),
+    options: given.filter((arg) => arg.startsWith('-') && arg !== '--long'),
+    isLong: given.includes('--long'),
   };
 }
 

@@ -157,8 +157,11 @@ export class Executor implements Watched {
     const name = database ?? 'default';
     const [error] = await connection.pipeline(new Pipeline([{ type: 'init db', database: name }]));
     if (error === null) return name;
-    // No schema is called so, or the user may not enter it: none is selected, as in the native clients.
-    return database === null ? null : databaseRefusal(error as DriverError);
+    if (database !== null) return databaseRefusal(error as DriverError);
+    // No schema is called so, or the user may not enter it: none is selected, as in the native clients. MariaDB would tell of
+    // that in the warnings of the first statement.
+    await connection.pipeline(new Pipeline([{ type: 'reset connection' }]));
+    return null;
   }
 
   #receive(message: ToWorker): void {

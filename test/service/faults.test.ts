@@ -1,20 +1,18 @@
 import { randomBytes } from 'node:crypto';
-import { readdirSync } from 'node:fs';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
+import { connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
+import { listen, startProxy } from '../support/proxy.ts';
 import { pick, type Random, seeded } from '../support/random.ts';
 import { connectTo, requestText } from '../support/raw-http.ts';
 import { type DatabaseKind, isInstalled, startServer } from '../support/servers.ts';
-import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { follow, get, post, query, type SluiceProcess, startSluice, untilReady } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 /*
  * A database that is not there, goes away, falls silent or is full, and clients that vanish. The service has to say what
  * is wrong, wait for nothing for ever, and work again as soon as the database does.
  */
 
-const DEADLINE_MS = 30_000;
-const POLL_MS = 20;
 const CONNECT_TIMEOUT_SECS = 1;
 const VANISHING_CLIENTS = 500;
 const MIB = 1024 * 1024;
@@ -39,7 +37,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.equal((await get(sluice.url, '/health')).text, 'ok');
       await isUnavailable(t, sluice, /cannot be reached/);
       await server.restart();
-      await untilReady(sluice);
+      await untilReady(sluice.url);
       t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
     });
 
@@ -96,10 +94,10 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
 
           await end();
 
-          const failed = await follow(sluice, (await polled).json);
+          const failed = await follow(sluice.url, (await polled).json);
           t.match(failed, { state: 'Failed', data: [], next_uri: null }, 'what ran has failed');
           t.equal(failed.error?.code, 90006, `${failed.error?.code} ${failed.error?.message}`);
-          const cut = await follow(sluice, streaming);
+          const cut = await follow(sluice.url, streaming);
           t.match(cut, { state: 'Failed', error: { code: 90006 }, next_uri: null }, 'so has what was being read');
 
           const next = (await get(sluice.url, finished.next_uri as string)).json;
@@ -117,7 +115,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
           await isUnavailable(t, sluice, /cannot be reached/);
 
           await server.restart();
-          await untilReady(sluice);
+          await untilReady(sluice.url);
           t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]], 'one-off statements work again');
           const later = (await post(sluice.url, { sql: 'SELECT @x', session: { id: kept.session_id } })).json;
           t.match(later, { state: 'Failed', error: { code: 90001 } }, 'the session stays gone');
@@ -147,7 +145,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         (id) => id !== '',
       );
       await server.sql(`KILL ${id}`);
-      const last = await follow(sluice, victim);
+      const last = await follow(sluice.url, victim);
       t.match(last, { state: 'Failed', error: { code: 90006 } }, `${last.error?.code} ${last.error?.message}`);
       t.equal((await get(sluice.url, other.stats_uri)).json.state, 'Running');
       t.equal((await get(sluice.url, other.final_uri)).status, 200);
@@ -171,7 +169,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       } finally {
         server.resume();
       }
-      await untilReady(sluice);
+      await untilReady(sluice.url);
       t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
     });
 
@@ -190,7 +188,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       } finally {
         server.resume();
       }
-      await untilReady(sluice);
+      await untilReady(sluice.url);
       t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
     });
 
@@ -209,7 +207,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         t.ok(tookMs < 2 * CONNECT_TIMEOUT_SECS * 1000 + 4000, `${bytes} bytes: ${tookMs} ms`);
       }
       proxy.silenceAfter(Number.POSITIVE_INFINITY);
-      await untilReady(sluice);
+      await untilReady(sluice.url);
       t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
     });
 
@@ -248,7 +246,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
           (done) => done,
         );
       }
-      await untilReady(sluice);
+      await untilReady(sluice.url);
       t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
     });
 
@@ -286,7 +284,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
           await Promise.all(Array.from({ length: 10 }, () => vanish(sluice, user, random)));
         }
       };
-      const fdsBefore = descriptors(sluice);
+      const fdsBefore = sluice.descriptors();
       // The first half brings the memory to its level; what leaks would show in the second.
       await crowd();
       const memoryBefore = sluice.memoryBytes();
@@ -304,7 +302,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         (count) => count === '0',
       );
       const fds = await until(
-        () => descriptors(sluice),
+        () => sluice.descriptors(),
         (count) => count <= fdsBefore + 4,
       );
       t.ok(fds <= fdsBefore + 4, `${fdsBefore} descriptors before, ${fds} after`);
@@ -338,19 +336,6 @@ async function isUnavailable(t: Test, sluice: SluiceProcess, reason: RegExp): Pr
   t.match(reply.headers, { 'retry-after': /^\d+$/ });
 }
 
-async function untilReady(sluice: SluiceProcess): Promise<void> {
-  await until(
-    () => get(sluice.url, '/ready'),
-    ({ status }) => status === 200,
-  );
-}
-
-async function follow(sluice: SluiceProcess, first: QueryResponse): Promise<QueryResponse> {
-  let last = first;
-  while (last.next_uri !== null) last = (await get(sluice.url, last.next_uri)).json;
-  return last;
-}
-
 /** Sends some of a request, or all of it, reads some of the answer or none, and is gone. */
 async function vanish(sluice: SluiceProcess, user: string, random: Random): Promise<void> {
   const statements = ['SELECT SLEEP(600)', 'SELECT 1', manyRows, `SELECT REPEAT('x', ${3 * MIB})`, 'nonsense'];
@@ -376,62 +361,4 @@ async function vanish(sluice: SluiceProcess, user: string, random: Random): Prom
       setTimeout(leave, random(60));
     });
   });
-}
-
-function descriptors(sluice: SluiceProcess): number {
-  return process.platform === 'linux' ? readdirSync(`/proc/${sluice.pid}/fd`).length : 0;
-}
-
-/** A way to a database that can be made to say nothing more after so many bytes of a connection. */
-async function startProxy(t: Test, port: number) {
-  let bytesMax = Number.POSITIVE_INFINITY;
-  const sockets = new Set<Socket>();
-  const proxyPort = await listen(t, (socket) => {
-    const through = connect(port, '127.0.0.1');
-    let left = bytesMax;
-    for (const end of [socket, through]) {
-      sockets.add(end);
-      end.on('error', () => {});
-    }
-    socket.on('data', (chunk) => through.write(chunk));
-    through.on('data', (chunk) => {
-      socket.write(chunk.subarray(0, Math.max(0, left)));
-      left -= chunk.length;
-    });
-    socket.on('close', () => through.destroy());
-    through.on('close', () => socket.destroy());
-  });
-  return {
-    port: proxyPort,
-    /** Holds for connections from now on; those that are open are cut. */
-    silenceAfter: (bytes: number) => {
-      bytesMax = bytes;
-      for (const socket of sockets) socket.destroy();
-      sockets.clear();
-    },
-  };
-}
-
-async function listen(t: Test, onConnection: (socket: Socket) => void): Promise<number> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    onConnection(socket);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
-}
-
-async function until<T>(ask: () => T | Promise<T>, holds: (value: T) => boolean): Promise<T> {
-  const deadline = performance.now() + DEADLINE_MS;
-  for (;;) {
-    const value = await ask();
-    if (holds(value)) return value;
-    if (performance.now() > deadline) throw new Error(`it did not come to pass; at the end it was ${value}`);
-    await delay(POLL_MS);
-  }
 }

@@ -420,6 +420,8 @@ for (const server of await sharedServers()) {
     const denied = await startSluice(['--mysql_url', own.url, '--drain_secs', '0']);
     t.teardown(() => denied.stop());
     const rows = async (url: string) => (await query(url, 'SELECT DATABASE()', bench.login())).rows;
+    const { rows: warnings } = await query(denied.url, 'SHOW WARNINGS', bench.login());
+    t.strictSame(warnings, [], 'the first statement of a connection finds no warning of the attempt');
     t.strictSame(await rows(denied.url), [[null]], 'whoever may not enter it has none selected');
 
     await own.sql(`GRANT ALL ON \`default\`.* TO ${bench.name}`);

@@ -64,8 +64,8 @@ function nextFree(leases: Leases): Promise<void> {
 
 t.test('a connection whose thread is held up is left unused while there is another', async (t) => {
   const { leases, workers } = openLeases(t);
-  const first = await leases.acquire(ownerOf('anna'));
-  const second = await leases.acquire(ownerOf('anna'));
+  const first = (await leases.acquire(ownerOf('anna'))) as Lease;
+  const second = (await leases.acquire(ownerOf('anna'))) as Lease;
   leases.release(second);
   leases.release(first);
   const [linkOfFirst, linkOfSecond] = [workers.linkOf(0), workers.linkOf(1)];
@@ -73,7 +73,7 @@ t.test('a connection whose thread is held up is left unused while there is anoth
   t.equal(await leases.acquire(ownerOf('anna')), second, 'though the other was used last');
   leases.release(second);
   linkOfSecond.isAnswering = false;
-  const third = await leases.acquire(ownerOf('anna'));
+  const third = (await leases.acquire(ownerOf('anna'))) as Lease;
   t.equal(workers.connections.length, 3, 'a new one is opened if there is none, on whatever thread is at hand');
   leases.release(third);
   linkOfFirst.isAnswering = true;

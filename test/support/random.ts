@@ -6,10 +6,24 @@ import type { Test } from 'tap';
 /** Gives a whole number from 0 up to, and not including, `below`. */
 export type Random = (below: number) => number;
 
-/** A small generator (mulberry32). Its seed is printed with the results of the test. */
+/** A small generator. Its seed is printed with the results of the test. */
 export function seeded(t: Test): Random {
-  let state = Number(process.env['SEED'] ?? randomInt(2 ** 32));
-  t.comment(`SEED=${state}`);
+  return generator(seedOf(t));
+}
+
+/** The seed of a test that makes several generators of it. It is printed with the results of the test. */
+export function seedOf(t: Test): number {
+  const seed = Number(process.env['SEED'] ?? randomInt(2 ** 32));
+  t.comment(`SEED=${seed}`);
+  return seed;
+}
+
+/**
+ * The generator (mulberry32) of a seed, or of one of its cases: work that is done side by side draws in no certain order, so
+ * each part of it draws from a generator of its own.
+ */
+export function generator(seed: number, number = 0): Random {
+  let state = (seed + Math.imul(number, 0x9e3779b1)) >>> 0;
   return (below) => {
     state = (state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(state ^ (state >>> 15), state | 1);

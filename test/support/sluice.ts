@@ -1,7 +1,7 @@
 // The service as its users meet it: a process of its own, spoken to by HTTP alone.
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { until } from './until.ts';
 
 export interface SluiceProcess {
   /** Where it listens: http://host:port, without a slash at the end. */
@@ -24,6 +25,8 @@ export interface SluiceProcess {
   memoryBytes(): number;
   /** The most memory that the process has ever held. Zero where the system has no /proc. */
   peakMemoryBytes(): number;
+  /** The files and sockets that the process has open. Zero where the system has no /proc. */
+  descriptors(): number;
   /** Asks it to stop, as npm start does, and waits for its exit code. */
   stop(): Promise<number>;
   /** Ends it as a crash would. */
@@ -144,6 +147,7 @@ export async function startSluice(
     output,
     memoryBytes: () => statusBytes(child, 'VmRSS'),
     peakMemoryBytes: () => statusBytes(child, 'VmHWM'),
+    descriptors: () => (process.platform === 'linux' ? readdirSync(`/proc/${child.pid}/fd`).length : 0),
     stop: () => end('SIGTERM'),
     kill: async () => {
       await end('SIGKILL');
@@ -179,6 +183,36 @@ export async function query(base: string, sql: string, options: QueryOptions = {
     }
     reply = await get(base, last.next_uri, options);
   }
+}
+
+/** Follows next_uri to the end; the last answer. */
+export async function follow(base: string, first: QueryResponse, options: RequestOptions = {}): Promise<QueryResponse> {
+  let last = first;
+  while (last.next_uri !== null) last = (await get(base, last.next_uri, options)).json;
+  return last;
+}
+
+/** Waits until the service says that it can take statements. */
+export async function untilReady(base: string): Promise<void> {
+  await until(
+    () => get(base, '/ready'),
+    ({ status }) => status === 200,
+  );
+}
+
+/** An answer without its rows, and the text of the rows, which is not parsed. */
+export interface SplitAnswer {
+  readonly head: QueryResponse;
+  /** `[1,"a"],[2,"b"]` */
+  readonly rowsText: string;
+}
+
+/** Parts an answer, for tests that read more rows than they could parse. */
+export function split(text: string): SplitAnswer {
+  const begin = text.indexOf(',"data":[') + ',"data":['.length;
+  const end = text.lastIndexOf('],"stats":{');
+  const head = JSON.parse(text.slice(0, begin) + text.slice(end)) as QueryResponse;
+  return { head, rowsText: text.slice(begin, end) };
 }
 
 const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));

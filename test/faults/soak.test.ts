@@ -1,0 +1,241 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { figure, measured, testMsMax } from '../support/form.ts';
+import type { Look } from '../support/probe.ts';
+import { generator, pick, type Random, seedOf } from '../support/random.ts';
+import { connectTo, requestText } from '../support/raw-http.ts';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
+
+/*
+ * Traffic of every kind for a long time, good and bad, in rounds. After each round everything that may still be there has had
+ * the time to go, and the process is looked at from the inside: what it holds then may not grow from round to round.
+ */
+
+const MIB = 1024 * 1024;
+const roundCount = figure(6, 60);
+const roundMs = figure(3_000, 25_000);
+/** Results that nobody polls, idle sessions and idle connections are gone by then, each after a second, and their ids too. */
+const restMs = figure(3_500, 5_000);
+/** The engine compiles, and the process makes the room that it makes once, in the first rounds. */
+const warmRounds = figure(2, 6);
+const lanes = 12;
+const rowsMax = 20_000;
+
+/**
+ * What a figure may move by over the whole run, by the line that fits best through its looks (least squares): heap and memory
+ * breathe; what is counted stays as it is but for a connection or a timer that is just then on its way.
+ */
+const driftMax: Readonly<Record<keyof Sample, number>> = {
+  heapBytes: figure(2, 8) * MIB,
+  externalBytes: 4 * MIB,
+  residentBytes: figure(48, 64) * MIB,
+  descriptors: 4,
+  timers: 4,
+  handles: 4,
+  listeners: 16,
+  connections: 2,
+};
+
+interface Sample extends Look {
+  /** Of the service to the database. */
+  readonly connections: number;
+}
+
+for (const server of await sharedServers()) {
+  // What is kept does not depend on the database, but for what of it the workers know, which the long form has time for.
+  const skip = figure(server.kind === 'mysql', false) ? 'only in the long form' : false;
+  t.test(`on ${server.kind}`, { timeout: testMsMax, skip }, async (t) => {
+    const seed = seedOf(t);
+    const { sluice, user, look } = await startPlace(t, server);
+    const wrong: string[] = [];
+    let number = 0;
+    const samples: Sample[] = [];
+    const counts = { steps: 0 };
+    for (let round = 0; round < roundCount; round++) {
+      const untilMs = performance.now() + roundMs;
+      const lane = async (): Promise<void> => {
+        while (performance.now() < untilMs) {
+          counts.steps++;
+          await step(sluice, user, generator(seed, number++)).catch((error: unknown) => wrong.push(String(error)));
+        }
+      };
+      await Promise.all(Array.from({ length: lanes }, lane));
+      await delay(restMs);
+      const connections = Number(
+        await server.sql(`SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}'`),
+      );
+      samples.push({ ...(await look()), connections });
+    }
+    t.strictSame(wrong.slice(0, 5), [], `${wrong.length} of ${counts.steps} steps did not go as they should`);
+    const steady = samples.slice(warmRounds);
+    for (const name of Object.keys(driftMax) as (keyof Sample)[]) {
+      const values = steady.map((sample) => sample[name]);
+      const drift = slope(values) * (values.length - 1);
+      const inUnits = (value: number): string =>
+        name.endsWith('Bytes') ? `${(value / MIB).toFixed(1)} MiB` : value.toFixed(1);
+      t.ok(drift <= driftMax[name], `${name} moved by ${inUnits(drift)}, and ${inUnits(driftMax[name])} are allowed`);
+      measured(t, `${name}: ${inUnits(values[0] ?? 0)} to ${inUnits(values.at(-1) ?? 0)}, drift ${inUnits(drift)}`);
+      t.comment(`${name} after each round: ${samples.map((sample) => inUnits(sample[name])).join(', ')}`);
+    }
+    const secs = (roundCount * (roundMs + restMs)) / 1_000;
+    measured(t, `${counts.steps} steps of mixed traffic in ${Math.round(secs)} s, ${wrong.length} wrong`);
+    t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
+    t.equal(await sluice.stop(), 0, 'the service stops in order');
+  });
+}
+
+/** One thing that clients do. Rejects if it does not go as it should. */
+async function step({ url }: SluiceProcess, user: string, random: Random): Promise<void> {
+  const login = { user };
+  const text = (length: number): string =>
+    `SELECT i, REPEAT('x', ${length}) FROM numbers ORDER BY i LIMIT ${1 + random(rowsMax)}`;
+  await pick(random, [
+    async () => {
+      const { rows } = await query(url, 'SELECT 7', login);
+      holds(rows[0]?.[0] === 7, 'SELECT 7');
+    },
+    async () => {
+      const { last, rows } = await query(url, 'SELECT i FROM numbers ORDER BY i LIMIT 100', login);
+      holds(last.state === 'Succeeded' && rows.length === 100, 'a hundred rows');
+    },
+    async () => {
+      const body = { pagination: { max_rows_per_page: 1 + random(5_000) } };
+      const { last } = await query(url, text(random(300)), { ...login, body, finish: random(2) === 0 });
+      holds(last.state === 'Succeeded', `a large result: ${last.error?.message}`);
+    },
+    async () => {
+      // Nobody comes for the rest.
+      const reply = await post(url, { sql: text(500), pagination: { max_rows_per_page: 10 } }, login);
+      holds(reply.status === 200, reply.text);
+    },
+    async () => {
+      const reply = await post(url, { sql: 'SELECT SLEEP(60)', pagination: { wait_time_secs: 0 } }, login);
+      holds((await get(url, `${reply.json.stats_uri}/kill`, login)).status === 200, 'a kill');
+    },
+    async () => {
+      const headers = { Authorization: basic(user), 'Content-Type': 'application/json', 'Accept-Encoding': 'gzip' };
+      const body = JSON.stringify({ sql: text(500), pagination: { max_rows_per_page: 1 + random(100) } });
+      const reply = await fetch(`${url}/v1/query`, { method: 'POST', headers, body });
+      const { data, final_uri } = (await reply.json()) as QueryResponse;
+      // Where the wait has passed before more than a row came, there is nothing worth compressing.
+      const isRight = reply.headers.get('content-encoding') === 'gzip' || data.length <= 2;
+      holds(reply.status === 200 && isRight, 'a compressed page');
+      holds((await get(url, final_uri, login)).status === 200, 'a final');
+    },
+    async () => {
+      const { last } = await query(url, 'SELECT nonsense', login);
+      holds(last.error?.code === 1054, 'an error');
+    },
+    async () => {
+      const opened = await query(url, 'SET @a = 5', { ...login, body: { session: { max_idle_time: 1 } } });
+      if (opened.last.state === 'Failed') return;
+      const { rows } = await query(url, 'SELECT @a', { ...login, body: { session: { id: opened.last.session_id } } });
+      holds(rows[0]?.[0] === 5, 'a session');
+    },
+    async () => {
+      const { last } = await query(url, `INSERT INTO notes (word) VALUES ('${random(1e9)}')`, login);
+      holds(last.affected_rows === 1, 'a change');
+      await query(url, 'DELETE FROM notes WHERE i < LAST_INSERT_ID() - 100 LIMIT 10', login);
+    },
+    async () => {
+      const reply = await post(
+        url,
+        pick(random, ['', '{}', '{"sql":1}', '{"sql":"SELECT 1","x":1}', 'x'.repeat(1_000)]),
+        login,
+      );
+      holds(reply.status === 400, `a bad request: ${reply.status}`);
+    },
+    async () => {
+      const reply = await get(url, pick(random, ['/v1/query/none', '/nowhere', '/v1/query/none/page/0']), login);
+      holds(reply.status === 404, `nothing there: ${reply.status}`);
+    },
+    () => hangUp(url, user, random),
+    async () => {
+      const abort = new AbortController();
+      const waiting = post(url, { sql: 'SELECT SLEEP(60)' }, { ...login, signal: abort.signal });
+      await Promise.all([waiting.catch(() => {}), delay(random(100)).then(() => abort.abort())]);
+    },
+  ])();
+}
+
+/** Sends a part of a request and is gone. */
+function hangUp(url: string, user: string, random: Random): Promise<void> {
+  const headers = {
+    Authorization: basic(user),
+    'Content-Type': 'application/json',
+  };
+  const whole = requestText('POST /v1/query HTTP/1.1', headers, '{"sql":"SELECT i FROM numbers"}');
+  const socket = connectTo(url);
+  return new Promise((resolve) => {
+    socket.on('error', () => {});
+    socket.on('close', () => resolve());
+    socket.write(whole.subarray(0, random(whole.length + 1)), () => {
+      setTimeout(() => (random(2) === 0 ? socket.destroy() : socket.resetAndDestroy()), random(30));
+    });
+  });
+}
+
+function basic(user: string): string {
+  return `Basic ${Buffer.from(`${user}:`).toString('base64')}`;
+}
+
+function holds(condition: boolean, what: string): void {
+  if (!condition) throw new Error(`it did not go as it should: ${what}`);
+}
+
+/** What the values grow by from one to the next, by the line that fits best. */
+function slope(values: readonly number[]): number {
+  const middle = (values.length - 1) / 2;
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const spread = values.reduce((sum, _, at) => sum + (at - middle) ** 2, 0);
+  return values.reduce((sum, value, at) => sum + (at - middle) * (value - mean), 0) / spread;
+}
+
+async function startPlace(
+  t: Test,
+  server: DatabaseServer,
+): Promise<{ sluice: SluiceProcess; user: string; look: () => Promise<Look> }> {
+  const user = `soak_${randomBytes(4).toString('hex')}`;
+  await server.sql(
+    `CREATE DATABASE ${user}; USE ${user}; CREATE USER ${user}@'%'; GRANT ALL ON ${user}.* TO ${user}@'%';
+     CREATE TABLE numbers (i INT PRIMARY KEY); CREATE TABLE notes (i INT PRIMARY KEY AUTO_INCREMENT, word VARCHAR(50));
+     SET SESSION ${server.kind === 'mysql' ? 'cte_max_recursion_depth' : 'max_recursive_iterations'} = 100000;
+     INSERT INTO numbers WITH RECURSIVE c AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM c WHERE i < ${rowsMax})
+       SELECT i FROM c`,
+  );
+  const folder = await mkdtemp(join(tmpdir(), 'probe-'));
+  const file = join(folder, 'looks');
+  const { port } = new URL(server.url);
+  const sluice = await startSluice(
+    [
+      ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${user}`, '--drain_secs', '0', '--worker_threads', '2'],
+      ...['--result_timeout_secs', '1', '--connection_idle_secs', '1', '--session_idle_secs_max', '1'],
+      ...['--request_timeout_secs', '1', '--connections_max', '40', '--wait_time_secs_max', '1'],
+      // The clients' own connections are gone too when the process is looked at.
+      ...['--http_idle_secs', '2'],
+      // The results of one crowd may fill every buffer, and memory that was used once is not given back at once.
+      ...['--query_buffer_bytes_max', `${2 * MIB}`, '--page_bytes_max', `${MIB}`],
+    ],
+    { NODE_OPTIONS: `--import=${new URL('../support/probe.js', import.meta.url).href}`, PROBE_FILE: file },
+  );
+  t.teardown(async () => {
+    await sluice.kill();
+    await rm(folder, { recursive: true });
+    await server.sql(`DROP USER ${user}; DROP DATABASE ${user}`);
+  });
+  const lines = (): string[] => (existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : []);
+  const look = async (): Promise<Look> => {
+    const before = lines().length;
+    sluice.child.kill('SIGUSR2');
+    const written = await until(lines, ({ length }) => length > before);
+    return JSON.parse(written.at(-1) as string) as Look;
+  };
+  return { sluice, user, look };
+}
