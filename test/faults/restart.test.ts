@@ -90,12 +90,15 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       await delay(3_000);
       await server.restart();
       // Others have the ids now, and run something for longer than the next server lives.
-      const others: Promise<string>[] = [];
-      for (let highest = 0; highest < Math.max(...ids); ) {
-        others.push(server.sql("SELECT SLEEP(9), 'bystander'"));
-        await until(async () => (await countOf(server, '%bystander%')) === others.length);
-        highest = Math.max(...(await idOf(server, '%bystander%')).split('\n').map(Number));
-      }
+      while (Number(await server.sql('SELECT CONNECTION_ID()')) < Math.min(...ids) - 1);
+      const count = Math.max(...ids) - Math.min(...ids) + 1;
+      const others = Array.from({ length: count }, () => server.sql("SELECT SLEEP(12), 'bystander'"));
+      await until(async () => (await countOf(server, '%bystander%')) === count);
+      const theirs = (await idOf(server, '%bystander%')).split('\n').map(Number);
+      t.ok(
+        theirs.some((id) => ids.includes(id)),
+        'some bear the ids of the dead',
+      );
       await delay(2_500);
       const next = await start(t, dataDir, url);
       await until(async () => journals(dataDir).length === 1);
