@@ -61,57 +61,11 @@ export class Statements {
 
   #runInTurn(body: QueryRequest, account: Account, sessionId: string): RunStatement {
     return (request, observer) => {
-      const handle = this.#enqueue(request, observer, body, account, sessionId);
+      const open = (): Place | Promise<Place> | null => this.#open(body, account, sessionId);
+      const statement = new QueuedStatement(account.user, open, request, observer, this.#queue, this.#queueWaitSecs);
+      this.#queue.add(statement);
       this.#queue.advance();
-      return handle;
-    };
-  }
-
-  #enqueue(
-    request: StatementRequest,
-    observer: StatementObserver,
-    body: QueryRequest,
-    account: Account,
-    sessionId: string,
-  ): StatementHandle {
-    let handle: StatementHandle | null = null;
-    let isCancelled = false;
-    const run = (place: Place): void => {
-      if (!isSession(place)) observer.failed(place);
-      else if (isCancelled) place.end('its statement was cancelled before it was sent');
-      else handle = place.run(request, observer);
-    };
-    const fail = (error: unknown): void => {
-      if (!(error instanceof RefusedError)) throw error;
-      if (!isCancelled) observer.failed(failureOf({ ...error.refusal.failure, isPassing: true }, 'not_started'));
-    };
-    const waiter: Waiter = {
-      user: account.user,
-      start: () => {
-        let place: Place | Promise<Place> | null;
-        try {
-          place = this.#open(body, account, sessionId);
-        } catch (error) {
-          fail(error);
-          return true;
-        }
-        if (place === null) return false;
-        if (place instanceof Promise) place.then(run, fail);
-        else run(place);
-        return true;
-      },
-      giveUp: () => observer.failed(failureOf(causes.queueTimeout(this.#queueWaitSecs), 'not_started')),
-    };
-    this.#queue.add(waiter);
-    return {
-      credit: (bytes, rows) => handle?.credit(bytes, rows),
-      askExamined: () => handle?.askExamined(),
-      place: () => (handle === null ? this.#queue.position(waiter) || null : handle.place()),
-      cancel: () => {
-        isCancelled = true;
-        if (handle !== null) handle.cancel();
-        else this.#queue.remove(waiter);
-      },
+      return statement;
     };
   }
 
@@ -123,6 +77,95 @@ export class Statements {
     }
     const opened = this.#sessions.open(account, session.database, session.maxIdleSecs * 1_000, sessionId);
     return opened instanceof Promise ? opened.catch(failureOfDatabase) : opened;
+  }
+}
+
+/** A statement that waits for its turn, and then runs. */
+class QueuedStatement implements StatementHandle, Waiter {
+  readonly user: string;
+  /** Opens its session; null when that is done, since it knows a password. */
+  #open: (() => Place | Promise<Place> | null) | null;
+  readonly #request: StatementRequest;
+  readonly #observer: StatementObserver;
+  readonly #queue: Queue;
+  readonly #waitSecs: number;
+  #handle: StatementHandle | null = null;
+  #isCancelled = false;
+
+  constructor(
+    user: string,
+    open: () => Place | Promise<Place> | null,
+    request: StatementRequest,
+    observer: StatementObserver,
+    queue: Queue,
+    waitSecs: number,
+  ) {
+    this.user = user;
+    this.#open = open;
+    this.#request = request;
+    this.#observer = observer;
+    this.#queue = queue;
+    this.#waitSecs = waitSecs;
+  }
+
+  start(): boolean {
+    let place: Place | Promise<Place> | null | undefined;
+    try {
+      place = this.#open?.();
+    } catch (error) {
+      this.#fail(error);
+    }
+    if (place === null) return false;
+    this.#open = null;
+    if (place instanceof Promise) {
+      place.then(
+        (opened) => this.#run(opened),
+        (error: unknown) => this.#fail(error),
+      );
+    } else if (place !== undefined) {
+      this.#run(place);
+    }
+    return true;
+  }
+
+  giveUp(): void {
+    this.#open = null;
+    this.#observer.failed(failureOf(causes.queueTimeout(this.#waitSecs), 'not_started'));
+  }
+
+  credit(bytes: number, rows: number): void {
+    this.#handle?.credit(bytes, rows);
+  }
+
+  askExamined(): void {
+    this.#handle?.askExamined();
+  }
+
+  place(): number | null {
+    return this.#handle === null ? this.#queue.position(this) || null : this.#handle.place();
+  }
+
+  cancel(): void {
+    this.#isCancelled = true;
+    if (this.#handle !== null) this.#handle.cancel();
+    else this.#queue.remove(this);
+  }
+
+  #run(place: Place): void {
+    if (!isSession(place)) {
+      if (!this.#isCancelled) this.#observer.failed(place);
+    } else if (this.#isCancelled) {
+      // It has just been opened for this statement alone.
+      place.end('its statement was cancelled before it was sent');
+    } else {
+      this.#handle = place.run(this.#request, this.#observer);
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (!(error instanceof RefusedError)) throw error;
+    if (this.#isCancelled) return;
+    this.#observer.failed(failureOf({ ...error.refusal.failure, isPassing: true }, 'not_started'));
   }
 }
 

@@ -50,6 +50,12 @@ interface Poll {
 
 const noColumns: readonly Column[] = [];
 
+/**
+ * For so long after a statement has been handed over its connection may turn out to have been lost before; what it takes to
+ * run it on another, a password among it, is not kept longer.
+ */
+const againMs = 1_000;
+
 /** The database is asked for its progress at most this often, */
 const askIntervalMs = 1_000;
 /** and not on account of a poll that is answered sooner than this. */
@@ -79,6 +85,7 @@ export class Query implements StatementObserver {
   /** Whether it is of no kept session. */
   #isAlone = true;
   #again: RunStatement | null = null;
+  #againTimer: NodeJS.Timeout | null = null;
   #handle: StatementHandle | null = null;
   #columns = noColumns;
   /** Rows, and the memory of batches, that the worker has sent and not yet been credited for. */
@@ -125,6 +132,7 @@ export class Query implements StatementObserver {
     this.#sql = sql;
     this.#isAlone = again !== null;
     this.#again = again;
+    if (again !== null) this.#againTimer = setTimeout(() => this.#forgetAgain(), againMs);
     this.#run(run);
   }
 
@@ -225,12 +233,13 @@ export class Query implements StatementObserver {
   }
 
   failed(failure: Failure): void {
+    if (!this.#isToCome) return;
     this.#settle({ type: this.isRunning ? 'failed' : 'rows lost', failure });
   }
 
   notBegun(reason: string): void {
     const again = this.#again;
-    this.#again = null;
+    this.#forgetAgain();
     if (again === null) {
       const cause = this.#isAlone ? causes.connectionLost(reason) : causes.sessionLost(reason);
       this.failed(failureOf(cause, 'not_started'));
@@ -239,6 +248,12 @@ export class Query implements StatementObserver {
     if (this.#timeout !== null) clearTimeout(this.#timeout);
     this.#startedAt = null;
     this.#run(again);
+  }
+
+  #forgetAgain(): void {
+    this.#again = null;
+    if (this.#againTimer !== null) clearTimeout(this.#againTimer);
+    this.#againTimer = null;
   }
 
   /** Whether anything more is to be heard of the statement. */
@@ -259,7 +274,7 @@ export class Query implements StatementObserver {
     }
     if (!this.#isToCome) {
       this.#handle = null;
-      this.#again = null;
+      this.#forgetAgain();
       this.#sql = '';
     }
     this.#account();
@@ -277,7 +292,7 @@ export class Query implements StatementObserver {
   /** Gives up the rows of a statement that has succeeded. */
   #drop(cause: Cause): void {
     this.#handle?.cancel();
-    this.failed(undelivered(cause, this.#sql));
+    this.#settle({ type: 'rows lost', failure: undelivered(cause, this.#sql) });
   }
 
   #take(number: number): Page {

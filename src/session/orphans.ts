@@ -59,15 +59,15 @@ export class Orphans implements ConnectionFollower {
   }
 
   /** Its thread has died. */
-  lost(id: number, login: Login, openedAt: number): void {
+  lost(id: number, user: string, openedAt: number): void {
     if (this.#isClosed) return;
     const orphan = {
-      connection: { id, user: login.user, openedAt },
+      connection: { id, user, openedAt },
       lostAt: Date.now(),
       remove: () => this.#journal.closed(id),
     };
     this.#orphans.set(id, orphan);
-    void this.#sweep(login, [orphan]);
+    if (this.#login !== null) void this.#sweep(this.#login, [orphan]);
     this.#retryLater();
   }
 

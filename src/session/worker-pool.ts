@@ -21,7 +21,7 @@ export interface ConnectionFollower {
   opened(id: number, login: Login): void;
   closed(id: number): void;
   /** Its thread has ended, which says nothing of what it runs in the database. */
-  lost(id: number, login: Login, openedAt: number): void;
+  lost(id: number, user: string, openedAt: number): void;
 }
 
 /**
@@ -165,13 +165,22 @@ export class WorkerPool implements AsyncDisposable {
 function follow(channel: Channel<ToWorker, FromWorker>, login: Login, follower: ConnectionFollower): void {
   channel.once('message', (message) => {
     if (message.type !== 'opened') return;
-    const { connection } = message;
-    const openedAt = Date.now();
-    follower.opened(connection, login);
-    channel.once('close', (reason) => {
-      // Only the end of its thread has a reason.
-      if (reason === undefined) follower.closed(connection);
-      else follower.lost(connection, login, openedAt);
-    });
+    follower.opened(message.connection, login);
+    followToEnd(channel, message.connection, login.user, follower);
+  });
+}
+
+/** A function of its own, so that nothing of it knows the password for as long as the connection lives. */
+function followToEnd(
+  channel: Channel<ToWorker, FromWorker>,
+  connection: number,
+  user: string,
+  follower: ConnectionFollower,
+): void {
+  const openedAt = Date.now();
+  channel.once('close', (reason) => {
+    // Only the end of its thread has a reason.
+    if (reason === undefined) follower.closed(connection);
+    else follower.lost(connection, user, openedAt);
   });
 }

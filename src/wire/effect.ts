@@ -27,7 +27,9 @@ export function effectOf(sql: string): Effect {
   if ((word === 'BEGIN' && second === 'NOT') || (word === 'SET' && second === 'STATEMENT')) return 'block';
   // Common table expressions may come before UPDATE and DELETE, and what is selected may go to a file.
   if (word === 'WITH' && /\b(?:update|delete|insert|replace)\b/i.test(sql)) return 'whole';
-  if (word === 'SELECT' && /\binto\b/i.test(sql)) return 'whole';
+  if ((word === 'SELECT' || word === 'WITH' || word === 'TABLE') && /\binto\b/i.test(sql)) return 'whole';
+  // MySQL: EXPLAIN ANALYZE runs what it explains.
+  if (word === 'EXPLAIN' && /\banalyze\b/i.test(sql)) return 'whole';
   if (reads.has(word)) return 'read';
   return wholes.has(word) ? 'whole' : 'parts';
 }

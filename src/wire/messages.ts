@@ -123,7 +123,7 @@ export type FromWorker =
    * are being put to disk.
    */
   | { readonly type: 'idle' }
-  /** The connection is gone, and nothing follows. `received` is the number of the last statement that was taken, or 0. */
+  /** The connection is gone; rows on disk may follow. `received` is the number of the last statement that was taken, or 0. */
   | { readonly type: 'lost'; readonly reason: string; readonly received: number };
 
 /**

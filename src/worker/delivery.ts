@@ -5,6 +5,8 @@ import { SpillFile } from './spill-file.ts';
 
 /** Batches that wait to be written; the database waits when there are more. */
 const pendingBytesMax = 512 * 1024;
+/** Fewer rows make no batch on disk, however few the reader wants at once. */
+const diskRowsMin = 1_000;
 /** What is known of each batch in a file is kept in memory, and so there may not be more. */
 const extentsMax = 65_536;
 /** How often it is looked whether others have made room. */
@@ -35,7 +37,7 @@ export class Delivery {
   readonly #limits: SpillLimits;
   readonly #usage: SpillUsage;
   #state: 'direct' | 'spilling' | 'closed' = 'direct';
-  /** Of a batch, as it has to fit into the reader's buffer. */
+  /** Of a batch on disk, as it is to fit into the reader's buffer when it comes back. */
   readonly #rowsMax: number;
   #creditBytes: number;
   #creditRows: number;
@@ -57,7 +59,7 @@ export class Delivery {
   constructor(creditBytes: number, creditRows: number, limits: SpillLimits, usage: SpillUsage, host: DeliveryHost) {
     this.#creditBytes = creditBytes;
     this.#creditRows = creditRows;
-    this.#rowsMax = creditRows;
+    this.#rowsMax = Math.max(creditRows, diskRowsMin);
     this.#limits = limits;
     this.#usage = usage;
     this.#host = host;
@@ -78,6 +80,7 @@ export class Delivery {
   }
 
   send(batch: Batch): void {
+    if (this.#state === 'closed') return;
     if (this.#state === 'spilling') {
       this.#pending.push(batch);
       this.#pendingBytes += batch.buffer.byteLength;

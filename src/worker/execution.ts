@@ -252,13 +252,14 @@ export class Execution implements ResultSink {
   /** Rows are lost that were put to disk, or should be. */
   #lose(error: NodeJS.ErrnoException): void {
     const cause = causes.spillFailed(fileTrouble(error));
+    // What is not told yet comes behind what is lost.
+    this.#dropRows();
     if (!this.#ended) {
       this.#failHere(cause);
       return;
     }
     // The statement has done what it does.
     this.#told = true;
-    this.#dropRows();
     this.#post(null, { ok: false, failure: undelivered(cause, this.sql) });
     this.#host.delivered();
   }
@@ -374,6 +375,8 @@ function fileTrouble({ code, message }: NodeJS.ErrnoException): string {
     case 'EROFS':
     case 'EACCES':
     case 'EPERM':
+    // That a folder cannot be made is told so on some file systems.
+    case 'ENOENT':
       return 'the folder cannot be written';
     default:
       return code ?? message;

@@ -159,8 +159,9 @@ export class Executor implements Watched {
     if (error === null) return name;
     if (database !== null) return databaseRefusal(error as DriverError);
     // No schema is called so, or the user may not enter it: none is selected, as in the native clients. MariaDB would tell of
-    // that in the warnings of the first statement.
-    await connection.pipeline(new Pipeline([{ type: 'reset connection' }]));
+    // that in the warnings of the first statement, if none with a table came before (a reset would clear them as well, but
+    // lets MariaDB forget that the connection counts for MAX_USER_CONNECTIONS).
+    await connection.query('SELECT 1 FROM information_schema.ENGINES WHERE 0');
     return null;
   }
 

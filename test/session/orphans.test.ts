@@ -105,22 +105,33 @@ t.test('of two connections with one id, the elder is gone', async (t) => {
   t.equal(workers.sweeps.length, 1);
 });
 
-t.test('what a dead thread has left is swept by the login that it had', async (t) => {
-  const { orphans, workers } = open(t, [], null);
+t.test('what a dead thread has left is swept by the operator at once', async (t) => {
+  const { orphans, workers } = open(t, [], operator);
   orphans.opened(5, anna);
-  orphans.lost(5, anna, Date.now() - 1_000);
+  orphans.lost(5, anna.user, Date.now() - 1_000);
   await until(() => workers.sweeps.length === 1);
-  t.match(workers.sweeps[0], { login: anna, orphans: [{ id: 5, user: 'anna' }] });
+  t.match(workers.sweeps[0], { login: operator, orphans: [{ id: 5, user: 'anna' }] });
   t.ok((workers.sweeps[0]?.orphans[0]?.openedMs ?? 0) >= 1_000);
   t.ok((workers.sweeps[0]?.orphans[0]?.lostMs ?? 0) < 900);
+});
+
+t.test('without an operator it is swept by its user, who comes back', async (t) => {
+  const { orphans, workers } = open(t, [], null);
+  orphans.opened(5, anna);
+  orphans.lost(5, anna.user, Date.now() - 1_000);
+  orphans.opened(6, { ...anna, user: 'bert' });
+  orphans.opened(7, anna);
+  await until(() => workers.sweeps.length > 0);
+  t.equal(workers.sweeps.length, 1, 'nobody else is asked to');
+  t.match(workers.sweeps[0], { login: anna, orphans: [{ id: 5, user: 'anna' }] });
 });
 
 t.test('a connection that bears the id of a lost one stays in the journal', async (t) => {
   const workers = new FakeWorkers();
   workers.sweepAnswerFor = () => ({ type: 'swept', left: [5] });
-  const { orphans, folder } = open(t, [], null, workers);
+  const { orphans, folder } = open(t, [], operator, workers);
   orphans.opened(5, anna);
-  orphans.lost(5, anna, Date.now());
+  orphans.lost(5, anna.user, Date.now());
   await until(() => workers.sweeps.length === 1);
   orphans.opened(5, anna);
   const [name = ''] = readdirSync(folder);
