@@ -35,9 +35,6 @@ const bufferBytesMax = 64 * MIB;
  */
 const allowanceBytes = 64 * MIB + (readerCount * MIB) / 2;
 
-/** Until then whoever begins sixty large results at once fills the memory with them, which takes both processors for seconds. */
-const todo = 'nothing holds the rows of all queries to --buffer_bytes_max yet';
-
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   t.test(kind, { skip: !isInstalled(kind), timeout: testMsMax }, async (t) => {
     const args = isLong ? [] : [`--net-write-timeout=${shortNetWriteTimeoutSecs}`];
@@ -123,13 +120,12 @@ async function readBesideOthers(t: Test, place: Place): Promise<void> {
   );
   const grownMib = peakBytes / MIB;
   const boundMib = (bufferBytesMax + allowanceBytes) / MIB;
-  t.ok(grownMib <= boundMib, `memory grew by ${grownMib.toFixed(0)} MiB, and ${boundMib} MiB are allowed`, { todo });
+  t.ok(grownMib <= boundMib, `memory grew by ${grownMib.toFixed(0)} MiB, and ${boundMib} MiB are allowed`);
   t.strictSame(traffic.wrong.slice(0, 3), [], 'all others got what they asked for');
   const [aloneMs, besideMs] = [medianP99Ms(before), medianP99Ms(beside)];
   t.ok(
     besideMs <= p99MsMax(aloneMs),
     `p99 of the others: ${aloneMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside`,
-    { todo },
   );
   t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
   t.comment(
