@@ -43,7 +43,8 @@ const textOptions = {
     placeholder: 'URL',
     help:
       'the database: mysql://[user[:password]@]host[:port][/database], or the path of a Unix socket, or ' +
-      'mysql://[user[:password]@]localhost[/database]?socket=PATH; the user is for /ready alone; ' +
+      'mysql://[user[:password]@]localhost[/database]?socket=PATH; the user is for /ready, and for ending what a ' +
+      'killed server left running; ' +
       'for TLS, ?ssl-mode=required, verify-ca or verify-full (which also checks the host name), ' +
       'and &ssl-ca=FILE for certificates (PEM) to trust instead of the usual ones; ' +
       'none: a private MariaDB with sample data',
@@ -62,7 +63,7 @@ const textOptions = {
   data_dir: {
     default: 'sluice-data',
     placeholder: 'FOLDER',
-    help: 'where the private MariaDB keeps its files, and where spilled rows lie',
+    help: 'for the files of the private MariaDB, rows on disk, and a journal of the open database connections',
   },
   anonymous_user: {
     default: '',

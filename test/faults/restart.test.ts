@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { measured } from '../support/form.ts';
 import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
 import { get, post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
@@ -52,6 +53,10 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       await until(async () => (await countOf(server)) === 0);
       const goneMs = Math.round(performance.now() - begun);
       t.ok(goneMs < goneMsMax, `what ran is gone after ${goneMs} ms`);
+      measured(
+        t,
+        `${statements} statements: listening ${listensMs} ms after the start, ready ${readyMs} ms, all gone ${goneMs} ms`,
+      );
       t.equal(await countOf(server, '%foreign%'), 1, 'what others run is not touched');
       await until(async () => journals(dataDir).length === 1);
       await server.sql(`KILL ${await idOf(server, '%foreign%')}`);

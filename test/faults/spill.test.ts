@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { figure, measured } from '../support/form.ts';
 import { pick, seeded } from '../support/random.ts';
 import { type DatabaseKind, type DatabaseServer, isInstalled, sharedServers, startServer } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
@@ -28,6 +29,7 @@ const smallBuffers = [
   ...['--drain_secs', '0', '--worker_threads', '2'],
 ];
 const rowCount = 60_000;
+const rounds = figure(15, 200);
 
 for (const server of await sharedServers()) {
   const { kind } = server;
@@ -118,7 +120,7 @@ for (const server of await sharedServers()) {
       writeFileSync(orders, '');
       const environment = { NODE_OPTIONS: `--import=${preload}`, DISK_FAULTS: orders };
       const { sluice, dataDir } = await start(t, server, smallBuffers, environment);
-      for (let round = 0; round < 30; round++) {
+      for (let round = 0; round < rounds; round++) {
         const code = pick(random, ['ENOSPC', 'EIO', 'EROFS', 'EDQUOT']);
         writeFileSync(orders, `${code} ${random(24)} ${round}`);
         const begun = (await post(sluice.url, { sql, ...noWait }, plain)).json;
@@ -133,6 +135,7 @@ for (const server of await sharedServers()) {
         t.strictSame(openFiles(sluice, join(dataDir, 'spill')), []);
       }
       writeFileSync(orders, '');
+      measured(t, `${rounds} disks failed at a random write: each cost its query, and left nothing`);
       const again = (await post(sluice.url, { sql, ...longWait }, plain)).json;
       t.equal((await readAll(sluice, again)).digest, digest, 'once the disk is well, all is well');
       t.notMatch(sluice.log(), /"level":50/, 'it is no defect of ours');

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { figure, measured } from '../support/form.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { threadFaults } from '../support/thread-faults.ts';
@@ -15,7 +16,7 @@ t.setTimeout(300_000);
 const deadlineMs = 20_000;
 const pollMs = 20;
 const noWait = { pagination: { wait_time_secs: 0 } };
-const repetitions = 20;
+const repetitions = figure(8, 40);
 const MiB = 1024 * 1024;
 
 const rowsOfOthers = 100_000;
@@ -32,7 +33,8 @@ for (const server of await sharedServers()) {
     ] as const) {
       await t.test(`a thread that ${fault} fails its statements alone, and is replaced`, async (t) => {
         const sluice = await start(t, server);
-        await fail(t, sluice, fault, reason);
+        const failedMs = await fail(t, sluice, fault, reason);
+        measured(t, `its statement fails ${failedMs} ms after it was sent`);
         t.match(sluice.log(), /"msg":"worker_failed"/);
       });
 
@@ -61,6 +63,7 @@ for (const server of await sharedServers()) {
         'blocks',
         /its worker thread did not answer for 2 s and was replaced \(--worker_stall_secs\)/,
       );
+      measured(t, `--worker_stall_secs 2: its statement fails after ${tookMs} ms`);
       t.ok(tookMs < 4_500, `after ${tookMs} ms, before it would have gone on by itself`);
     });
 

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { measured } from '../support/form.ts';
 import { isInstalled, type PrivateServer, sharedServers, startServer } from '../support/servers.ts';
 import { post, query, startSluice } from '../support/sluice.ts';
 
@@ -66,7 +67,8 @@ for (const { kind } of await sharedServers()) {
     const asked = (await refusedLogins(server)) - before;
 
     const told = (status: number): number => answers.filter((answer) => answer === status).length;
-    t.comment(
+    measured(
+      t,
       `${answers.length} guesses: ${told(401)} × 401, ${told(429)} × 429; the database was asked ${asked} times; ` +
         `p99 of another user ${quantile(alone, 0.99).toFixed(1)} ms alone, ${quantile(beside, 0.99).toFixed(1)} ms beside them`,
     );

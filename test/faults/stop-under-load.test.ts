@@ -3,6 +3,7 @@ import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { measured } from '../support/form.ts';
 import { seeded } from '../support/random.ts';
 import { sharedServers } from '../support/servers.ts';
 import { get, post, type SluiceProcess, startSluice } from '../support/sluice.ts';
@@ -106,7 +107,7 @@ for (const server of await sharedServers()) {
         ]),
       ),
     );
-    t.comment(`${outcomes.length} requests, ended ${Math.round(drainMs)} ms after the signal: ${told}`);
+    measured(t, `${outcomes.length} requests, ended ${Math.round(drainMs)} ms after the signal: ${told}`);
     t.equal(
       count(({ result }) => ![200, 503, 'ECONNREFUSED'].includes(result)),
       0,
