@@ -51,7 +51,7 @@ interface Poll {
 const noColumns: readonly Column[] = [];
 
 /**
- * For so long after a statement has been handed over its connection may turn out to have been lost before; what it takes to
+ * For so long after a statement has been posted to the worker its connection may turn out to have been lost before; what it takes to
  * run it on another, a password among it, is not kept longer.
  */
 const againMs = 1_000;
@@ -132,7 +132,6 @@ export class Query implements StatementObserver {
     this.#sql = sql;
     this.#isAlone = again !== null;
     this.#again = again;
-    if (again !== null) this.#againTimer = setTimeout(() => this.#forgetAgain(), againMs);
     this.#run(run);
   }
 
@@ -198,6 +197,7 @@ export class Query implements StatementObserver {
   started(): void {
     this.#startedAt = performance.now();
     this.#account();
+    if (this.#again !== null) this.#againTimer = setTimeout(() => this.#forgetAgain(), againMs);
     const { ms, isAsked } = this.#limits.timeout;
     if (ms > 0) this.#timeout = setTimeout(() => this.cancel(causes.statementTimeout(ms / 1_000, isAsked)), ms);
   }
