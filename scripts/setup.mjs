@@ -25,9 +25,12 @@ export function installPackages() {
   runQuietly('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], 'npm ci');
 }
 
-/** Brings a MariaDB server, and its command line client if asked to, by the machine's own package manager. */
-export function installMariadb({ client = false } = {}) {
-  const programs = ['mariadbd', 'mariadb-install-db', ...(client ? ['mariadb'] : [])];
+/**
+ * Brings a MariaDB server by the machine's own package manager, and if asked to what the tests use beside it: its command
+ * line client, and openssl for certificates.
+ */
+export function installMariadb({ forTests = false } = {}) {
+  const programs = ['mariadbd', 'mariadb-install-db', ...(forTests ? ['mariadb', 'openssl'] : [])];
   const missing = programs.filter((program) => findProgram(program) === undefined);
   if (missing.length === 0) return;
 
@@ -62,7 +65,7 @@ export function build(projects) {
 export function runBenchProgram(program) {
   try {
     installPackages();
-    installMariadb({ client: true });
+    installMariadb({ forTests: true });
     build(['.']);
     const run = spawnSync(process.execPath, [join(ROOT, 'build/bench', program), ...process.argv.slice(2)], {
       stdio: 'inherit',
@@ -127,17 +130,17 @@ const PACKAGE_MANAGERS = [
     needsRoot: true,
     prepare: [['update']],
     install: ['install', '-y', '--no-install-recommends'],
-    packages: ['mariadb-server-core', 'mariadb-client-core'],
+    packages: ['mariadb-server-core', 'mariadb-client-core', 'openssl'],
   },
-  { name: 'dnf', needsRoot: true, prepare: [], install: ['install', '-y'], packages: ['mariadb-server', 'mariadb'] },
+  { name: 'dnf', needsRoot: true, prepare: [], install: ['install', '-y'], packages: ['mariadb-server', 'mariadb', 'openssl'] },
   {
     name: 'apk',
     needsRoot: true,
     prepare: [],
     install: ['add', '--no-cache'],
-    packages: ['mariadb', 'mariadb-client'],
+    packages: ['mariadb', 'mariadb-client', 'openssl'],
   },
-  { name: 'brew', needsRoot: false, prepare: [], install: ['install'], packages: ['mariadb'] },
+  { name: 'brew', needsRoot: false, prepare: [], install: ['install'], packages: ['mariadb', 'openssl'] },
 ];
 
 /** The words to put before a command that needs root: none, a sudo that does not ask, or undefined if neither works. */

@@ -43,7 +43,7 @@ conclude();
 
 async function main() {
   installPackages();
-  installMariadb({ client: true });
+  installMariadb({ forTests: true });
   mysqlMissing = obtainMysql();
   warnAboutMysql();
   build(['.']);
