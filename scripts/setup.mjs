@@ -132,7 +132,13 @@ const PACKAGE_MANAGERS = [
     install: ['install', '-y', '--no-install-recommends'],
     packages: ['mariadb-server-core', 'mariadb-client-core', 'openssl'],
   },
-  { name: 'dnf', needsRoot: true, prepare: [], install: ['install', '-y'], packages: ['mariadb-server', 'mariadb', 'openssl'] },
+  {
+    name: 'dnf',
+    needsRoot: true,
+    prepare: [],
+    install: ['install', '-y'],
+    packages: ['mariadb-server', 'mariadb', 'openssl'],
+  },
   {
     name: 'apk',
     needsRoot: true,

@@ -21,7 +21,7 @@ run();
 
 function prepare() {
   installPackages();
-  if (needsOwnDatabase()) installMariadb({ client: false });
+  if (needsOwnDatabase()) installMariadb();
   build(['src']);
 }
 
