@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -142,14 +142,16 @@ for (const server of await sharedServers()) {
     });
 
     t.test('a disk that is really full, and one that is really read-only', async (t) => {
-      const folder = await temporaryFolder(t);
+      const dataDir = await temporaryFolder(t);
+      const folder = join(dataDir, 'spill');
+      mkdirSync(folder);
       const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', folder]);
       if (mounted.status !== 0) {
         t.comment('NOT TESTED HERE: no file system may be mounted');
         return;
       }
       t.teardown(() => spawnSync('umount', ['-l', folder]));
-      const { sluice } = await start(t, server, [...smallBuffers, '--data_dir', folder]);
+      const { sluice } = await start(t, server, [...smallBuffers, '--data_dir', dataDir]);
       const begun = await Promise.all(
         [0, 1, 2].map(async () => (await post(sluice.url, { sql, ...noWait }, plain)).json),
       );

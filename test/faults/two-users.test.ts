@@ -262,9 +262,9 @@ class Run {
   }
 }
 
-/** An id of the same form that nobody has. */
+/** An id of the same form, and of the same time, that nobody has. */
 function otherId(random: Random, id: string): string {
-  return id.replaceAll(/[0-9a-f]/g, (digit, at) => (at < 8 ? digit : random(16).toString(16)));
+  return id.replaceAll(/[0-9a-f]/g, (digit, at) => (at < 12 ? digit : random(16).toString(16)));
 }
 
 /** What an answer says, but for the id that was asked for and the time of day. */

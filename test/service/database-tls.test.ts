@@ -31,60 +31,67 @@ const briefSecs = 4;
 
 const issuer = await makeIssuer('issuer');
 const stranger = await makeIssuer('stranger');
+// Most of the time is spent starting servers and waiting, so they are tried side by side.
+t.jobs = 3;
+
 for (const name of ['ofName', 'ofAddress'] as const) await makeCertificate(name, 3600);
 
 const noTls: Readonly<Record<DatabaseKind, string[]>> = { mariadb: ['--skip-ssl'], mysql: ['--tls-version='] };
 
 for (const kind of ['mariadb', 'mysql'] as const) {
   if (!isInstalled(kind)) continue;
-  t.test(`the way to ${kind} is encrypted as the URL says, and its certificate held to it`, async (t) => {
-    const inUse = join(folder, `${kind}-in-use`);
-    const server = await startWith(inUse, kind);
-    t.teardown(() => server.stop());
-    const { port } = server;
-    const mode = (name: string) => `ssl-mode=${name}`;
-    const trusting = (name: string, ca: string) => `${mode(name)}&ssl-ca=${encodeURIComponent(ca)}`;
+  t.test(
+    `the way to ${kind} is encrypted as the URL says, and its certificate held to it`,
+    { buffered: true },
+    async (t) => {
+      const inUse = join(folder, `${kind}-in-use`);
+      const server = await startWith(inUse, kind);
+      t.teardown(() => server.stop());
+      const { port } = server;
+      const mode = (name: string) => `ssl-mode=${name}`;
+      const trusting = (name: string, ca: string) => `${mode(name)}&ssl-ca=${encodeURIComponent(ca)}`;
 
-    const plain = await startFor(t, `mysql://root@127.0.0.1:${port}/`);
-    t.equal(await cipherOf(plain), '', 'without ssl-mode nothing is encrypted');
-    const required = await startFor(t, `mysql://root@127.0.0.1:${port}/?${mode('required')}`);
-    t.match(await cipherOf(required), /AES|CHACHA/, 'required encrypts, whoever the database is');
-    const chain = await startFor(t, `mysql://root@127.0.0.1:${port}/?${trusting('verify-ca', issuer)}`);
-    t.match(await cipherOf(chain), /AES|CHACHA/, 'verify-ca asks for no name');
-    const name = await startFor(t, `mysql://root@localhost:${port}/?${trusting('verify-full', issuer)}`);
-    t.match(await cipherOf(name), /AES|CHACHA/, 'verify-full, by the name in the certificate');
+      const plain = await startFor(t, `mysql://root@127.0.0.1:${port}/`);
+      t.equal(await cipherOf(plain), '', 'without ssl-mode nothing is encrypted');
+      const required = await startFor(t, `mysql://root@127.0.0.1:${port}/?${mode('required')}`);
+      t.match(await cipherOf(required), /AES|CHACHA/, 'required encrypts, whoever the database is');
+      const chain = await startFor(t, `mysql://root@127.0.0.1:${port}/?${trusting('verify-ca', issuer)}`);
+      t.match(await cipherOf(chain), /AES|CHACHA/, 'verify-ca asks for no name');
+      const name = await startFor(t, `mysql://root@localhost:${port}/?${trusting('verify-full', issuer)}`);
+      t.match(await cipherOf(name), /AES|CHACHA/, 'verify-full, by the name in the certificate');
 
-    const address = await startFor(t, `mysql://root@127.0.0.1:${port}/?${trusting('verify-full', issuer)}`);
-    await refuses(t, address, /certificate does not pass ssl-mode=verify-full .*127\.0\.0\.1/);
-    const ready = await get(address, '/ready');
-    t.equal(ready.status, 503);
-    t.match(ready.text, /certificate does not pass/);
-    const strange = await startFor(t, `mysql://root@localhost:${port}/?${trusting('VERIFY_CA', stranger)}`);
-    await refuses(
-      t,
-      strange,
-      /certificate does not pass ssl-mode=verify-ca .*(verify|issuer|self-signed).*ssl-ca=FILE/,
-    );
-    const usual = await startFor(t, `mysql://root@localhost:${port}/?${mode('VERIFY_IDENTITY')}`);
-    await refuses(
-      t,
-      usual,
-      /certificate does not pass ssl-mode=verify-full .*(verify|issuer|self-signed).*ssl-ca=FILE/,
-    );
+      const address = await startFor(t, `mysql://root@127.0.0.1:${port}/?${trusting('verify-full', issuer)}`);
+      await refuses(t, address, /certificate does not pass ssl-mode=verify-full .*127\.0\.0\.1/);
+      const ready = await get(address, '/ready');
+      t.equal(ready.status, 503);
+      t.match(ready.text, /certificate does not pass/);
+      const strange = await startFor(t, `mysql://root@localhost:${port}/?${trusting('VERIFY_CA', stranger)}`);
+      await refuses(
+        t,
+        strange,
+        /certificate does not pass ssl-mode=verify-ca .*(verify|issuer|self-signed).*ssl-ca=FILE/,
+      );
+      const usual = await startFor(t, `mysql://root@localhost:${port}/?${mode('VERIFY_IDENTITY')}`);
+      await refuses(
+        t,
+        usual,
+        /certificate does not pass ssl-mode=verify-full .*(verify|issuer|self-signed).*ssl-ca=FILE/,
+      );
 
-    await present(server, 'ofAddress', inUse);
-    t.match(await cipherOf(address), /AES|CHACHA/, 'verify-full, by the address in the certificate');
-    await refuses(t, name, /certificate does not pass ssl-mode=verify-full .*localhost/);
-    t.match(await cipherOf(chain), /AES|CHACHA/);
+      await present(server, 'ofAddress', inUse);
+      t.match(await cipherOf(address), /AES|CHACHA/, 'verify-full, by the address in the certificate');
+      await refuses(t, name, /certificate does not pass ssl-mode=verify-full .*localhost/);
+      t.match(await cipherOf(chain), /AES|CHACHA/);
 
-    const expiresAt = await makeCertificate('brief', briefSecs);
-    await present(server, 'brief', inUse);
-    await delay(expiresAt - Date.now());
-    for (const sluice of [chain, name, address]) await refuses(t, sluice, /certificate does not pass .*expired/);
-    t.match(await cipherOf(required), /AES|CHACHA/);
-  });
+      const expiresAt = await makeCertificate('brief', briefSecs);
+      await present(server, 'brief', inUse);
+      await delay(expiresAt - Date.now());
+      for (const sluice of [chain, name, address]) await refuses(t, sluice, /certificate does not pass .*expired/);
+      t.match(await cipherOf(required), /AES|CHACHA/);
+    },
+  );
 
-  t.test(`what goes to and from ${kind} cannot be read on the way`, async (t) => {
+  t.test(`what goes to and from ${kind} cannot be read on the way`, { buffered: true }, async (t) => {
     const server = await startWith(join(folder, `${kind}-overheard`), kind);
     t.teardown(() => server.stop());
     for (const isEncrypted of [false, true]) {
@@ -101,7 +108,7 @@ for (const kind of ['mariadb', 'mysql'] as const) {
     }
   });
 
-  t.test(`${kind} without TLS is not talked to where TLS is asked for`, async (t) => {
+  t.test(`${kind} without TLS is not talked to where TLS is asked for`, { buffered: true }, async (t) => {
     const server = await startServer(kind, noTls[kind]);
     t.teardown(() => server.stop());
     const { port, heard } = await overhear(t, server.port);

@@ -41,52 +41,63 @@ async function until(what: string, check: () => Promise<boolean>): Promise<void>
   }
 }
 
+// Most of the time is spent waiting, so they are tried side by side.
+t.jobs = 4;
+
 for (const server of await sharedServers()) {
-  t.test(`${server.kind}: --on_disconnect cancel ends a statement whose client stays away`, async (t) => {
-    const sluice = await start(t, server, ['--on_disconnect', 'cancel', '--disconnect_secs', '1']);
-    const secs = 61;
-    const query = await begin(sluice, secs);
-    t.equal(query.state, 'Running');
-    t.equal(await isRunning(server, secs), true);
-    const began = performance.now();
-    await hangUp(sluice, query);
-    await delay(500);
-    t.equal(await isRunning(server, secs), true, 'it waits for its client');
-    await until('the statement is gone', async () => !(await isRunning(server, secs)));
-    t.ok(performance.now() - began < 4_000);
-    const error = {
-      code: 90002,
-      message: 'the statement was cancelled: its client hung up and did not come back within 1 s (--on_disconnect)',
-    };
-    t.match((await get(sluice.url, query.stats_uri)).json, { state: 'Failed', error }, 'its record stays');
-    t.match((await get(sluice.url, query.next_uri as string)).json, { state: 'Failed', error, next_uri: null });
-    t.equal((await get(sluice.url, query.final_uri)).status, 200);
-  });
+  t.test(
+    `${server.kind}: --on_disconnect cancel ends a statement whose client stays away`,
+    { buffered: true },
+    async (t) => {
+      const sluice = await start(t, server, ['--on_disconnect', 'cancel', '--disconnect_secs', '1']);
+      const secs = 61;
+      const query = await begin(sluice, secs);
+      t.equal(query.state, 'Running');
+      t.equal(await isRunning(server, secs), true);
+      const began = performance.now();
+      await hangUp(sluice, query);
+      await delay(500);
+      t.equal(await isRunning(server, secs), true, 'it waits for its client');
+      await until('the statement is gone', async () => !(await isRunning(server, secs)));
+      t.ok(performance.now() - began < 4_000);
+      const error = {
+        code: 90002,
+        message: 'the statement was cancelled: its client hung up and did not come back within 1 s (--on_disconnect)',
+      };
+      t.match((await get(sluice.url, query.stats_uri)).json, { state: 'Failed', error }, 'its record stays');
+      t.match((await get(sluice.url, query.next_uri as string)).json, { state: 'Failed', error, next_uri: null });
+      t.equal((await get(sluice.url, query.final_uri)).status, 200);
+    },
+  );
 
-  t.test(`${server.kind}: a client that comes back in time, or has another poll, keeps its statement`, async (t) => {
-    const sluice = await start(t, server, ['--on_disconnect', 'cancel', '--disconnect_secs', '1']);
-    const [polled, asked, shared, left] = [
-      await begin(sluice),
-      await begin(sluice),
-      await begin(sluice),
-      await begin(sluice),
-    ];
-    const other = get(sluice.url, shared.next_uri as string);
-    await Promise.all([polled, asked, shared].map((query) => hangUp(sluice, query)));
-    await delay(500);
-    const again = await get(sluice.url, polled.next_uri as string);
-    t.equal(again.json.state, 'Running');
-    await get(sluice.url, asked.stats_uri);
-    t.equal((await other).json.state, 'Running');
-    // `left` was answered and not asked about again: that is no client that hung up.
-    await delay(1_500);
-    for (const query of [polled, asked, shared, left]) {
-      t.equal((await get(sluice.url, query.stats_uri)).json.state, 'Running');
-      await get(sluice.url, query.final_uri);
-    }
-  });
+  t.test(
+    `${server.kind}: a client that comes back in time, or has another poll, keeps its statement`,
+    { buffered: true },
+    async (t) => {
+      const sluice = await start(t, server, ['--on_disconnect', 'cancel', '--disconnect_secs', '1']);
+      const [polled, asked, shared, left] = [
+        await begin(sluice),
+        await begin(sluice),
+        await begin(sluice),
+        await begin(sluice),
+      ];
+      const other = get(sluice.url, shared.next_uri as string);
+      await Promise.all([polled, asked, shared].map((query) => hangUp(sluice, query)));
+      await delay(500);
+      const again = await get(sluice.url, polled.next_uri as string);
+      t.equal(again.json.state, 'Running');
+      await get(sluice.url, asked.stats_uri);
+      t.equal((await other).json.state, 'Running');
+      // `left` was answered and not asked about again: that is no client that hung up.
+      await delay(1_500);
+      for (const query of [polled, asked, shared, left]) {
+        t.equal((await get(sluice.url, query.stats_uri)).json.state, 'Running');
+        await get(sluice.url, query.final_uri);
+      }
+    },
+  );
 
-  t.test(`${server.kind}: without it a statement goes on, and its rows wait`, async (t) => {
+  t.test(`${server.kind}: without it a statement goes on, and its rows wait`, { buffered: true }, async (t) => {
     const sluice = await start(t, server, ['--disconnect_secs', '0']);
     const query = await begin(sluice, 3);
     await hangUp(sluice, query);
