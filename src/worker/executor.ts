@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ThreadTask, ToldColumns, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
@@ -8,12 +7,9 @@ import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
 import { Control } from './control.ts';
 import { Execution } from './execution.ts';
 import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost, ServerError } from './failures.ts';
+import { absorbKill, Kill } from './kill.ts';
 import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
 import type { Awaited, Watchdog, Watched } from './watchdog.ts';
-
-/** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
-const killRetryMs = 50;
-const killRetryMsMax = 1_000;
 
 /** What a row may lose as JSON: the lengths of its cells, and the leading zeros of its numbers, column by column. */
 const rowShrinkMax = 65_535 * 256;
@@ -27,12 +23,6 @@ export interface ThreadParts {
   readonly controls: Map<string, Control>;
   readonly watchdog: Watchdog;
   readonly spillUsage: SpillUsage;
-}
-
-/** The kills of a statement that is to be stopped; `enough` ends their repetition. */
-interface Kill {
-  readonly done: Promise<void>;
-  readonly enough: AbortController;
 }
 
 /**
@@ -281,7 +271,7 @@ export class Executor implements Watched {
       this.#lose(error.message);
       return;
     }
-    this.#kill?.enough.abort();
+    this.#kill?.enough();
     // After all that has come with the end: mostly the answers to the cleaning too.
     queueMicrotask(() => void this.#becomeIdle(connection, execution));
   }
@@ -290,30 +280,13 @@ export class Executor implements Watched {
   #stop(execution: Execution): void {
     execution.abandon();
     this.#expect('a killed statement did not end');
-    if (this.#kill !== null) return;
-    const enough = new AbortController();
-    this.#kill = { enough, done: this.#killUntilEnded(execution, enough.signal) };
-  }
-
-  /**
-   * Kills until the statement has ended: a kill that overtakes its statement on the way finds nothing to kill, and one
-   * may be refused. Settles when none of them can hit the next statement.
-   */
-  async #killUntilEnded(execution: Execution, enough: AbortSignal): Promise<void> {
-    const connection = this.#connection;
-    if (connection === null) return;
-    const kills: Promise<void>[] = [];
-    for (
-      let retryMs = killRetryMs;
-      !execution.hasEnded && !this.#closed;
-      retryMs = Math.min(2 * retryMs, killRetryMsMax)
-    ) {
-      const { answered, past } = this.control.kill(connection.id, () => this.#closed);
-      kills.push(past);
-      await answered.catch(() => {});
-      await delay(retryMs, undefined, { signal: enough }).catch(() => {});
+    if (this.#connection !== null) {
+      this.#kill ??= new Kill(
+        () => this.control,
+        this.#connection,
+        () => this.#closed,
+      );
     }
-    await Promise.all(kills);
   }
 
   /** Gives the connection up if it is not idle in time. */
@@ -356,7 +329,7 @@ export class Executor implements Watched {
   /** Brings the connection to where the next statement may run on it. */
   async #restore(connection: Connection, execution: Execution): Promise<void> {
     const isKilled = this.#kill !== null;
-    await this.#kill?.done;
+    await this.#kill?.past;
     if (!execution.clean) {
       if (isKilled) await absorbKill(connection);
       if (this.#limits.readOnly) await this.#endReadOnly(connection);
@@ -425,21 +398,12 @@ export class Executor implements Watched {
     this.#closed = true;
     this.#watchdog.remove(this);
     if (this.#deadline !== null) clearTimeout(this.#deadline);
-    this.#kill?.enough.abort();
+    this.#kill?.enough();
     const execution = this.#execution;
     this.#execution = null;
     if (execution?.hasRowsToCome) this.#trailing.set(execution.number, execution);
     else execution?.close();
     // What is on disk is read without the database.
     if (this.#trailing.size === 0) this.#channel.close();
-  }
-}
-
-/** A kill that came as its statement ended may be kept for the next one; this is the next one. */
-async function absorbKill(connection: Connection): Promise<void> {
-  try {
-    await connection.query('DO 0');
-  } catch {
-    await connection.query('DO 0');
   }
 }

@@ -1,0 +1,51 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Connection } from './connection.ts';
+import type { Control } from './control.ts';
+
+/** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
+const retryMsMin = 50;
+const retryMsMax = 1_000;
+
+/**
+ * Ends the statement of a connection in the database, be it by several kills: one that overtakes the statement on the way
+ * finds nothing to kill, and one may be refused.
+ */
+export class Kill {
+  /** Resolves when none of the kills can hit the next statement. */
+  readonly past: Promise<void>;
+  readonly #enough = new AbortController();
+
+  /**
+   * @param control another connection of the same user
+   * @param isOver whether it is of no interest any more what becomes of the connection
+   */
+  constructor(control: () => Control, connection: Connection, isOver: () => boolean) {
+    this.past = this.#repeat(control, connection.id, isOver);
+  }
+
+  /** The statement has ended: no kill follows. */
+  enough(): void {
+    this.#enough.abort();
+  }
+
+  async #repeat(control: () => Control, connection: number, isOver: () => boolean): Promise<void> {
+    const { signal } = this.#enough;
+    const kills: Promise<void>[] = [];
+    for (let retryMs = retryMsMin; !signal.aborted && !isOver(); retryMs = Math.min(2 * retryMs, retryMsMax)) {
+      const { answered, past } = control().kill(connection, isOver);
+      kills.push(past);
+      await answered.catch(() => {});
+      await delay(retryMs, undefined, { signal }).catch(() => {});
+    }
+    await Promise.all(kills);
+  }
+}
+
+/** A kill that came as its statement ended may be kept for the next one; this is the next one. */
+export async function absorbKill(connection: Connection): Promise<void> {
+  try {
+    await connection.query('DO 0');
+  } catch {
+    await connection.query('DO 0');
+  }
+}
