@@ -241,7 +241,7 @@ export class Query implements StatementObserver {
     const again = this.#again;
     this.#forgetAgain();
     if (again === null) {
-      const cause = this.#isAlone ? causes.connectionLost(reason) : causes.sessionLost(reason);
+      const cause = this.#isAlone ? causes.connectionLostBefore(reason) : causes.sessionLost(reason);
       this.failed(failureOf(cause, 'not_started'));
       return;
     }

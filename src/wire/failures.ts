@@ -78,6 +78,8 @@ export const causes = {
     sqlstate: '08004',
   }),
   connectionLost: (reason: string): Cause => passing(90006, `the connection to the database was lost: ${reason}`),
+  connectionLostBefore: (reason: string): Cause =>
+    passing(90006, `the connection to the database was lost before the statement was sent: ${reason}`),
   sessionLost: (reason: string): Cause =>
     own(90006, `the session ended before the statement was sent: its connection to the database was lost: ${reason}`),
   rowTooLarge: (max: number): Cause =>

@@ -199,8 +199,11 @@ export class Execution implements ResultSink {
 
   /** The connection is lost: tells that it has failed. */
   lost(reason: string, wasSent: boolean): void {
-    const cause = causes.connectionLost(reason);
-    this.#fail(wasSent ? interrupted(cause, this.sql, this.clean) : failureOf(cause, 'not_started'));
+    this.#fail(
+      wasSent
+        ? interrupted(causes.connectionLost(reason), this.sql, this.clean)
+        : failureOf(causes.connectionLostBefore(reason), 'not_started'),
+    );
   }
 
   /**

@@ -100,7 +100,10 @@ export function statementFailure(error: DriverError, sql: string, isAlone: boole
 /** The failure of a statement that was not sent, since what had to come before it failed. */
 export function notSentFailure(error: DriverError): Failure {
   const isLost = error.errno === undefined || isConnectionLost(error);
-  return failureOf(isLost ? causes.connectionLost(error.message) : serverCause(error.errno ?? 0, error), 'not_started');
+  return failureOf(
+    isLost ? causes.connectionLostBefore(error.message) : serverCause(error.errno ?? 0, error),
+    'not_started',
+  );
 }
 
 /** Why a connection could not be had. */
