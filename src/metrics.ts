@@ -1,4 +1,4 @@
-import { Counter, Gauge, Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { Observe, ServiceEvent } from './events.ts';
 
 /** What can be asked of the parts of a running server at any time; bytes, or counts. */
@@ -12,12 +12,17 @@ export interface Levels {
   readonly spilledBytes: () => number;
 }
 
+export interface MetricsText {
+  readonly contentType: string;
+  readonly text: string;
+}
+
 /**
  * Counts events, and gives the counts and the levels in the text format of Prometheus. To count is to add to a number here:
- * the library is asked only when somebody reads.
+ * the library is loaded, and asked, only when somebody reads, as it takes its time at a start.
  */
 export class Metrics {
-  readonly #registry = new Registry();
+  readonly #totals: Total[] = [];
   readonly #statements = this.#total('statements_total', 'statements that have ended, by state', 'state');
   readonly #seconds = this.#total('statement_seconds_total', 'time that they ran');
   readonly #rows = this.#total('rows_total', 'rows that they returned');
@@ -33,6 +38,9 @@ export class Metrics {
     'what should not happen, by the name of its line in the log',
     'event',
   );
+
+  #levels: Levels | null = null;
+  #registry: Promise<Registry> | null = null;
 
   readonly observe: Observe = (event) => {
     switch (event.type) {
@@ -54,7 +62,47 @@ export class Metrics {
 
   /** Levels are asked for at each reading. */
   watch(levels: Levels): void {
-    for (const [name, [help, level]] of Object.entries({
+    this.#levels = levels;
+  }
+
+  async read(): Promise<MetricsText> {
+    this.#registry ??= this.#register();
+    const registry = await this.#registry;
+    return { contentType: registry.contentType, text: await registry.metrics() };
+  }
+
+  async #register(): Promise<Registry> {
+    const { Counter, Gauge, Registry } = await import('prom-client');
+    const registry = new Registry();
+    for (const { name, help, label, values } of this.#totals) {
+      new Counter({
+        name: `sluice_${name}`,
+        help,
+        labelNames: label === null ? [] : [label],
+        registers: [registry],
+        collect() {
+          this.reset();
+          for (const [value, count] of values) this.inc(label === null ? {} : { [label]: value }, count);
+        },
+      });
+    }
+    for (const [name, [help, level]] of Object.entries(this.#gauges())) {
+      new Gauge({
+        name: `sluice_${name}`,
+        help,
+        registers: [registry],
+        collect() {
+          this.set(level());
+        },
+      });
+    }
+    return registry;
+  }
+
+  #gauges(): Readonly<Record<string, readonly [help: string, level: () => number]>> {
+    const levels = this.#levels;
+    if (levels === null) return {};
+    return {
       queries: ['queries held, be they running, unread or read', levels.queries],
       waiting_statements: ['statements that wait for a connection or for memory', levels.waitingStatements],
       sessions: ['kept sessions', levels.sessions],
@@ -62,54 +110,32 @@ export class Metrics {
       buffered_bytes: ['memory that rows take', levels.heldBytes],
       reserved_bytes: ['memory set aside for rows', levels.reservedBytes],
       spilled_bytes: ['disk that rows take', levels.spilledBytes],
-    } as const)) {
-      new Gauge({
-        name: `sluice_${name}`,
-        help,
-        registers: [this.#registry],
-        collect() {
-          this.set(level());
-        },
-      });
-    }
-  }
-
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
-  text(): Promise<string> {
-    return this.#registry.metrics();
+    };
   }
 
   #total(name: string, help: string, label: string | null = null): Total {
-    return new Total(`sluice_${name}`, help, label, this.#registry);
+    const total = new Total(name, help, label);
+    this.#totals.push(total);
+    return total;
   }
 }
 
-/** A count, by one label at most. */
+/** A count, by one label at most; without one it stands under ''. */
 class Total {
-  #whole = 0;
-  readonly #byLabel = new Map<string, number>();
+  readonly name: string;
+  readonly help: string;
+  readonly label: string | null;
+  readonly values = new Map<string, number>();
 
-  constructor(name: string, help: string, label: string | null, registry: Registry) {
-    const total = this;
-    new Counter({
-      name,
-      help,
-      labelNames: label === null ? [] : [label],
-      registers: [registry],
-      collect() {
-        this.reset();
-        if (label === null) this.inc(total.#whole);
-        else for (const [value, count] of total.#byLabel) this.inc({ [label]: value }, count);
-      },
-    });
+  constructor(name: string, help: string, label: string | null) {
+    this.name = name;
+    this.help = help;
+    this.label = label;
+    if (label === null) this.values.set('', 0);
   }
 
-  add(value: number, label?: string): void {
-    if (label === undefined) this.#whole += value;
-    else this.#byLabel.set(label, (this.#byLabel.get(label) ?? 0) + value);
+  add(value: number, label = ''): void {
+    this.values.set(label, (this.values.get(label) ?? 0) + value);
   }
 }
 

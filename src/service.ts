@@ -268,7 +268,7 @@ function build(
     statements: new Statements(sessions, buffers, queue, config.queue_wait_secs),
     queries,
     buffers,
-    metrics,
+    readMetrics: () => metrics.read(),
     whyNotReady: () => readiness.whyNot(),
   });
   metrics.watch({

@@ -26,12 +26,6 @@ export interface HandlerLimits {
   readonly statementTimeoutSecs: number;
 }
 
-/** Counts and levels, in the text format of Prometheus. */
-export interface MetricsText {
-  readonly contentType: string;
-  text(): Promise<string>;
-}
-
 export interface HandlerParts {
   readonly limits: HandlerLimits;
   readonly anonymous: Credentials | null;
@@ -39,7 +33,8 @@ export interface HandlerParts {
   readonly statements: Statements;
   readonly queries: Queries;
   readonly buffers: Buffers;
-  readonly metrics: MetricsText;
+  /** Counts and levels, in the text format of Prometheus. */
+  readonly readMetrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** Resolves to null when the service can take statements, else to the reason why not. */
   readonly whyNotReady: () => Promise<string | null>;
 }
@@ -137,8 +132,8 @@ export class Handlers {
   }
 
   async #metrics(response: ServerResponse): Promise<void> {
-    const { metrics } = this.#parts;
-    replyText(response, 200, await metrics.text(), { 'Content-Type': metrics.contentType });
+    const { contentType, text } = await this.#parts.readMetrics();
+    replyText(response, 200, text, { 'Content-Type': contentType });
   }
 
   async #answerPage(
