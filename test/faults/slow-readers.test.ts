@@ -28,7 +28,8 @@ const windowCount = figure(5, 11);
 /** How many clients read what is left at once. */
 const finishing = 8;
 
-const bufferBytesMax = 64 * MIB;
+/** Room for all of them at their least, which is a quarter of a MiB each, and for a page of each. */
+const bufferBytesMax = figure(64, 256) * MIB;
 /**
  * What may come on top of the buffers: for each reader the page that can be asked for again and what a connection costs,
  * and what the collector has not taken back yet of the bytes that have gone through.
@@ -92,9 +93,14 @@ async function readBesideOthers(t: Test, place: Place): Promise<void> {
     }),
   );
   let peakBytes = 0;
+  let bufferedBytes = 0;
   const sample = setInterval(() => {
     peakBytes = Math.max(peakBytes, sluice.memoryBytes() - beforeBytes);
   }, 100);
+  const look = setInterval(async () => {
+    const { text } = await get(sluice.url, '/metrics');
+    bufferedBytes = Math.max(bufferedBytes, Number(/^sluice_buffered_bytes (\d+)$/m.exec(text)?.[1]));
+  }, 500);
   // So many statements begun at once are a load of another kind; what is measured is the time in which they are read.
   const start: Window[] = [];
   while (begun < readerCount) start.push(...(await traffic.windows(1, windowMs)));
@@ -108,6 +114,7 @@ async function readBesideOthers(t: Test, place: Place): Promise<void> {
   };
   await Promise.all(Array.from({ length: finishing }, finish));
   clearInterval(sample);
+  clearInterval(look);
   await traffic.stop();
 
   const lost = readers.filter(({ failure }) => failure !== null);
@@ -118,6 +125,8 @@ async function readBesideOthers(t: Test, place: Place): Promise<void> {
     readers.every(({ slowPages }) => slowPages >= 2),
     'each reader has read slowly',
   );
+  const bufferedMib = bufferedBytes / MIB;
+  t.ok(bufferedMib > 1 && bufferedMib <= bufferBytesMax / MIB, `rows took ${bufferedMib.toFixed(1)} MiB at most`);
   const grownMib = peakBytes / MIB;
   const boundMib = (bufferBytesMax + allowanceBytes) / MIB;
   t.ok(grownMib <= boundMib, `memory grew by ${grownMib.toFixed(0)} MiB, and ${boundMib} MiB are allowed`);
@@ -134,7 +143,7 @@ async function readBesideOthers(t: Test, place: Place): Promise<void> {
   measured(
     t,
     `${readerCount} readers of ${((resultRows * rowLength) / MIB).toFixed(0)} MiB each, a page per ${pageEverySecs} s: ` +
-      `memory +${grownMib.toFixed(0)} MiB (budget ${bufferBytesMax / MIB} MiB, bound ${boundMib} MiB); ` +
+      `rows at most ${bufferedMib.toFixed(0)} MiB, memory +${grownMib.toFixed(0)} MiB (budget ${bufferBytesMax / MIB} MiB, bound ${boundMib} MiB); ` +
       `p99 of others ${aloneMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside; ${lost.length} lost`,
   );
 }
