@@ -24,11 +24,8 @@ const noWait = { pagination: { wait_time_secs: 0 } };
 const users = ['anna', 'bert'];
 const statements = 50;
 
-// Most of the time is spent waiting, so the two databases are tried side by side.
-t.jobs = 2;
-
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
-  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000, buffered: true }, async (t) => {
+  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
     const server = await startServer(kind);
     t.teardown(() => server.stop());
     await server.sql(`CREATE DATABASE faults; CREATE TABLE faults.held (a INT PRIMARY KEY) ENGINE = InnoDB;
