@@ -135,9 +135,10 @@ export class Service {
   }
 
   async #end(killMs: number, answerMs: number): Promise<void> {
+    // Before those that run give back what others wait for.
+    this.#queue.close();
     this.#queries.cancelAll();
     await this.#leases.settled(killMs);
-    this.#queue.close();
     this.#sessions.endAll('the server is stopping');
     this.#leases.close();
     this.#orphans?.close();

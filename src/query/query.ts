@@ -247,6 +247,8 @@ export class Query implements StatementObserver {
     }
     if (this.#timeout !== null) clearTimeout(this.#timeout);
     this.#startedAt = null;
+    // It may have to wait for memory, and is not to wait for its own.
+    this.#account();
     this.#run(again);
   }
 

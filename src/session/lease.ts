@@ -157,7 +157,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
         return;
       case 'lost':
         // What the worker had not taken when it lost the connection, it takes no more.
-        this.#lose(message.reason, message.received >= this.#statement);
+        this.#lose(message.reason, message.received >= this.#statement, message.hasRowsToCome);
         return;
       default:
         message satisfies never;
@@ -203,8 +203,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
   /**
    * The connection is gone, and what is told of it; rows that are on disk still come.
    * @param mayHaveBegun whether the statement that was given last may have been sent to the database
+   * @param hasRowsToCome whether the one that was taken last has ended, and its end and rows are still to come
    */
-  #lose(reason: string, mayHaveBegun: boolean): void {
+  #lose(reason: string, mayHaveBegun: boolean, hasRowsToCome: boolean): void {
     if (this.#state === 'closed') return;
     const wasRunning = this.#state === 'running';
     this.#state = 'closed';
@@ -212,13 +213,14 @@ export class Lease extends EventEmitter<LeaseEvents> {
       new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } }),
     );
     this.#opened = null;
-    if (wasRunning && this.#last?.rowsToCome === null) this.#fail(this.#last, reason, mayHaveBegun);
+    const isFailed = wasRunning && !(mayHaveBegun && hasRowsToCome);
+    if (isFailed && this.#last?.rowsToCome === null) this.#fail(this.#last, reason, mayHaveBegun);
     this.emit('lost', reason);
   }
 
   /** Nothing more will be told. */
   #end(reason: string): void {
-    this.#lose(reason, true);
+    this.#lose(reason, true, false);
     for (const told of this.#trailing.values()) this.#fail(told, reason, true);
     if (this.#last !== null) this.#fail(this.#last, reason, true);
   }

@@ -123,8 +123,11 @@ export type FromWorker =
    * are being put to disk.
    */
   | { readonly type: 'idle' }
-  /** The connection is gone; rows on disk may follow. `received` is the number of the last statement that was taken, or 0. */
-  | { readonly type: 'lost'; readonly reason: string; readonly received: number };
+  /**
+   * The connection is gone. `received` is the number of the last statement that was taken, or 0; if that has ended, and rows
+   * of it are on disk, its end and they still follow, as do those of earlier ones.
+   */
+  | { readonly type: 'lost'; readonly reason: string; readonly received: number; readonly hasRowsToCome: boolean };
 
 /**
  * The columns of a result. They are given the first time; from then on their number stands for them in whatever is told of

@@ -175,9 +175,9 @@ export class Executor implements Watched {
         // The message may have crossed with the statement's end; the number keeps it off the next one.
         if (execution === null || execution.number !== message.statement) return;
         if (message.type === 'credit') execution.credit(message.bytes, message.rows);
+        else if (message.type === 'examine') void this.#examine(execution);
         else if (execution.hasEnded) execution.abandon();
-        else if (message.type === 'cancel') this.#stop(execution);
-        else void this.#examine(execution);
+        else this.#stop(execution);
         return;
       }
       default:
@@ -203,6 +203,8 @@ export class Executor implements Watched {
   }
 
   #execute(message: ToWorker & { type: 'execute' }): void {
+    // It has crossed with the loss of the connection, which tells that it was not taken.
+    if (this.#closed) return;
     const connection = this.#connection;
     if (connection === null || this.#execution !== null) {
       throw new Error('execute came while the connection was not idle');
@@ -297,7 +299,8 @@ export class Executor implements Watched {
 
   async #examine(execution: Execution): Promise<void> {
     const connection = this.#connection;
-    if (connection === null || (!connection.isMariadb && this.#statementsSinceReset > 1)) return;
+    if (connection === null || execution.hasEnded) return;
+    if (!connection.isMariadb && this.#statementsSinceReset > 1) return;
     const rows = await this.control.examined(connection.id);
     if (rows !== null && !execution.hasEnded) this.#post({ type: 'examined', statement: execution.number, rows });
   }
@@ -381,7 +384,8 @@ export class Executor implements Watched {
     const execution = this.#execution;
     if (execution?.hasEnded) execution.tellEnd(false);
     else execution?.lost(reason, !this.#beginning);
-    this.#post({ type: 'lost', reason, received: this.#received });
+    const hasRowsToCome = execution?.hasRowsToCome === true;
+    this.#post({ type: 'lost', reason, received: this.#received, hasRowsToCome });
     this.#finish();
   }
 

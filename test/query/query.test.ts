@@ -874,3 +874,18 @@ t.test('the place of a statement in its queue is told while it waits', async (t)
   t.equal(stage.query.snapshot().stats.queue, null);
   stage.query.cancel(causes.cancelled());
 });
+
+t.test('a statement that is run once more does not hold the memory that it may have to wait for', async (t) => {
+  const stage = new Stage();
+  const reserved: number[] = [];
+  const run = (_request: StatementRequest, observer: StatementObserver): StatementHandle => {
+    reserved.push(stage.buffers.reservedBytes);
+    observer.started();
+    return { credit: () => {}, cancel: () => {}, askExamined: () => {}, place: () => null };
+  };
+  stage.query.start('SELECT 1', run, run);
+  t.ok(stage.buffers.reservedBytes > 0);
+  stage.query.notBegun('gone');
+  t.strictSame(reserved, [0, 0]);
+  stage.query.remove(causes.cancelled());
+});

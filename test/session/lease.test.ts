@@ -459,7 +459,7 @@ t.test('rows that are to come outlast the connection', async (t) => {
   await once(lease, 'idle');
   lease.run(request, false, running);
   const lost = once(lease, 'lost');
-  connection.post({ type: 'lost', reason: 'the cable was cut', received: 2 });
+  connection.post({ type: 'lost', reason: 'the cable was cut', received: 2, hasRowsToCome: false });
   await lost;
   t.strictSame(running.told, ['started', 'failed 90006']);
   t.strictSame(trailing.told, ['started', 'ended, 3 to come']);
@@ -495,3 +495,21 @@ t.test('a thread that dies takes the rows that were to come with it, and that is
     t.equal(lease.isClosed, true);
   }
 });
+
+t.test(
+  'a statement that has ended as its connection is lost comes to its end, if rows of it are on disk',
+  async (t) => {
+    const { lease, connection } = await openLease(t);
+    const observer = new Recorder();
+    lease.run(request, false, observer);
+    const lost = once(lease, 'lost');
+    connection.post({ type: 'lost', reason: 'the cable was cut', received: 1, hasRowsToCome: true });
+    await lost;
+    t.strictSame(observer.told, ['started'], 'it has not failed');
+    const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
+    connection.post({ type: 'news', statement: 1, end: { ok: true, outcome, rowsToCome: 2 } });
+    await observer.hears('ended, 2 to come');
+    connection.die();
+    await observer.hears('failed 90010');
+  },
+);

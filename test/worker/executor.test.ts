@@ -841,6 +841,8 @@ for (const server of await sharedServers()) {
         else peer.post({ type: 'close' });
         await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id}`)) === '0');
         if (how === 'lost') await until(() => peer.told(running).end !== null);
+        // It crosses with the loss, and is taken by nobody.
+        const late = peer.start('SELECT 1');
         for (const statement of statements) {
           t.equal(peer.closed, false, how);
           const told = peer.told(statement);
@@ -851,6 +853,7 @@ for (const server of await sharedServers()) {
         await until(() => peer.closed);
         t.equal(peer.spillUsage.bytes, 0);
         t.equal(peer.told(running).rows, 0);
+        t.equal(peer.told(late).end, null);
       }
     });
 
