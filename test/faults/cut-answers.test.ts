@@ -19,8 +19,10 @@ const cutPostCount = figure(60, 400);
 const lanes = 10;
 const tableRows = 4_000;
 const resultTimeoutSecs = 3;
-/** How long a statement may be in the process list after its client has gone. */
-/** MariaDB holds a KILL up for as long as two seconds whose victim sleeps (it waits for the victim's lock that long). */
+/**
+ * How long a statement may be in the process list after its client has gone. MariaDB alone may take two seconds for a KILL
+ * whose victim sleeps, as it waits so long for the victim's lock.
+ */
 const stopMsMax = 4_000;
 
 for (const server of await sharedServers()) {
