@@ -194,12 +194,12 @@ function holds(condition: boolean, what: string): void {
   if (!condition) throw new Error(`it did not go as it should: ${what}`);
 }
 
-/** What the values grow by from one to the next, by the line that fits best. */
 /** The lowest of every so many values that follow one another. */
 function lowest(values: readonly number[], count: number): number[] {
   return values.slice(count - 1).map((_, at) => Math.min(...values.slice(at, at + count)));
 }
 
+/** What the values grow by from one to the next, by the line that fits best. */
 function slope(values: readonly number[]): number {
   const middle = (values.length - 1) / 2;
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
