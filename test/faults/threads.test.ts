@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { figure, measured } from '../support/form.ts';
@@ -166,8 +166,20 @@ async function follow(sluice: SluiceProcess, first: QueryResponse): Promise<{ la
 async function settled(sluice: SluiceProcess) {
   await delay(500);
   if (process.platform !== 'linux') return { descriptors: 0, threads: 0, memoryBytes: 0 };
-  const [descriptors, threads] = ['fd', 'task'].map((name) => readdirSync(`/proc/${sluice.pid}/${name}`).length);
-  return { descriptors: descriptors ?? 0, threads: threads ?? 0, memoryBytes: sluice.memoryBytes() };
+  const folder = `/proc/${sluice.pid}`;
+  const threads = readdirSync(`${folder}/task`).length;
+  // Those of a thread: what its event loop waits by. Sockets come and go with the clients' connections and the database's.
+  const descriptors = readdirSync(`${folder}/fd`).filter((fd) => !linkOf(`${folder}/fd/${fd}`).startsWith('socket:'));
+  return { descriptors: descriptors.length, threads, memoryBytes: sluice.memoryBytes() };
+}
+
+/** What a descriptor stands for; nothing if it is closed just then. */
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return 'socket:';
+  }
 }
 
 /** Waits until that many statements of ours run in the database. */
