@@ -1,3 +1,4 @@
+import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { type Cause, causes } from '../wire/failures.ts';
 import type { Query } from './query.ts';
@@ -40,7 +41,7 @@ export class Queries {
   readonly #whole = new Set<Query>();
   readonly #watch = new Watch();
   readonly #removals: Removals;
-  readonly #runningByUser = new Map<string, number>();
+  readonly #runningByUser = new Counts();
   #onEmpty: (() => void) | null = null;
 
   constructor(options: QueriesOptions, observe: Observe) {
@@ -57,7 +58,7 @@ export class Queries {
       const reason = 'was removed to make room: it had been read to its end';
       this.#remove(longestRead, reason, causes.cancelled());
     }
-    if ((this.#runningByUser.get(user) ?? 0) >= this.#options.queriesPerUserMax) return 'user full';
+    if (this.#runningByUser.of(user) >= this.#options.queriesPerUserMax) return 'user full';
     return 'admitted';
   }
 
@@ -66,9 +67,9 @@ export class Queries {
     const { id, owner, sessionId } = query.identity;
     const timer = setTimeout(() => this.#expire(id), this.#options.resultTimeoutMs);
     this.#entries.set(id, { query, timer, polls: 0, awayTimer: null });
-    this.#countRunning(owner, 1);
+    this.#runningByUser.add(owner, 1);
     query.onSettled = () => {
-      this.#countRunning(owner, -1);
+      this.#runningByUser.add(owner, -1);
       this.#observeSettled(query);
       // One that its client has cancelled is not read any more.
       this.#checkRead();
@@ -206,12 +207,6 @@ export class Queries {
     for (const { query, polls } of this.#entries.values()) if (!query.isRead || polls > 0) return;
     this.#onEmpty();
     this.#onEmpty = null;
-  }
-
-  #countRunning(user: string, change: 1 | -1): void {
-    const count = (this.#runningByUser.get(user) ?? 0) + change;
-    if (count === 0) this.#runningByUser.delete(user);
-    else this.#runningByUser.set(user, count);
   }
 
   #observeSettled(query: Query): void {

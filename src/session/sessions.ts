@@ -1,3 +1,4 @@
+import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { newSessionId } from '../ids.ts';
 import type { Account } from './accounts.ts';
@@ -20,7 +21,7 @@ export class Sessions {
   readonly #observe: Observe;
   readonly #kept = new Map<string, Session>();
   /** Those kept, and those that are being opened to be kept. */
-  readonly #countByUser = new Map<string, number>();
+  readonly #countByUser = new Counts();
   #count = 0;
 
   constructor(options: SessionsOptions, leases: Leases, observe: Observe) {
@@ -57,7 +58,7 @@ export class Sessions {
     if (this.#count >= sessionsMax) {
       throw refusedSession('unavailable', 'the server keeps as many sessions as it may (--sessions_max)');
     }
-    if ((this.#countByUser.get(user) ?? 0) >= sessionsPerUserMax) {
+    if (this.#countByUser.of(user) >= sessionsPerUserMax) {
       throw refusedSession('too many', 'this user keeps as many sessions as one may (--sessions_per_user_max)');
     }
   }
@@ -77,9 +78,7 @@ export class Sessions {
 
   #add(user: string, change: 1 | -1): void {
     this.#count += change;
-    const count = (this.#countByUser.get(user) ?? 0) + change;
-    if (count === 0) this.#countByUser.delete(user);
-    else this.#countByUser.set(user, count);
+    this.#countByUser.add(user, change);
   }
 
   #acquire({ user, password, digest }: Account, database: string | null): Lease | Promise<Lease> | null {
