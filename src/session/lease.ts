@@ -69,6 +69,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
     });
     channel.post({ type: 'open', login });
     await opened;
+    // What came with the news that it is open is heard before whoever waits for it goes on.
+    if (lease.isClosed) throw lostBeforeUse('it was lost as soon as it was opened');
     return lease;
   }
 
@@ -209,9 +211,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#state === 'closed') return;
     const wasRunning = this.#state === 'running';
     this.#state = 'closed';
-    this.#opened?.reject(
-      new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } }),
-    );
+    this.#opened?.reject(lostBeforeUse(reason));
     this.#opened = null;
     const isFailed = wasRunning && !(mayHaveBegun && hasRowsToCome);
     if (isFailed && this.#last?.rowsToCome === null) this.#fail(this.#last, reason, mayHaveBegun);
@@ -242,4 +242,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
     else if (mayHaveBegun) observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone));
     else observer.notBegun(reason);
   }
+}
+
+function lostBeforeUse(reason: string): RefusedError {
+  return new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } });
 }

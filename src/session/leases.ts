@@ -141,7 +141,6 @@ export class Leases {
   async #open(owner: LeaseOwner): Promise<Lease> {
     const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
     const lease = await Lease.open(this.#workers.connect(login), login);
-    if (lease.isClosed) throw lostAtOnce();
     // What the listener holds, it holds as long as the connection lives: not the password.
     const key = keyOf(owner);
     const { user } = owner.login;
@@ -209,13 +208,4 @@ export class Leases {
 
 function keyOf(owner: LeaseOwner): string {
   return `${owner.digest} ${owner.login.database ?? ''}`;
-}
-
-/** It was lost in the moment in which it was opened, and nobody could be told of that. */
-function lostAtOnce(): RefusedError {
-  const message = 'the connection to the database was lost as soon as it was opened';
-  return new RefusedError({
-    kind: 'unavailable',
-    failure: { code: 2013, sqlstate: '08S01', message, isPassing: true },
-  });
 }
