@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { everyAnswer } from './reply.ts';
 
 /** What a page may send beside what every page may (Fetch standard, "CORS-safelisted request-header"). */
 const requestHeaders = 'Authorization, Content-Type, Content-Encoding';
@@ -46,8 +47,7 @@ export class Cors {
       'Access-Control-Allow-Methods': methods.join(', '),
       'Access-Control-Allow-Headers': requestHeaders,
       'Access-Control-Max-Age': preflightSecs,
-      'Cache-Control': 'no-store',
-      'X-Content-Type-Options': 'nosniff',
+      ...everyAnswer,
     });
     response.end();
     return true;

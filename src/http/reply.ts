@@ -3,6 +3,9 @@ import type { BodyParts } from '../protocol/v1/response.ts';
 import { gzipPieces, inflated, isDeflated } from './gzip.ts';
 import type { HttpError } from './http-error.ts';
 
+/** In every answer: it is kept by nobody, and taken for nothing but what it says that it is. */
+export const everyAnswer = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' } as const;
+
 export function replyText(
   response: ServerResponse,
   status: number,
@@ -13,8 +16,7 @@ export function replyText(
   response.writeHead(status, {
     'Content-Type': 'text/plain; charset=utf-8',
     'Content-Length': body.length,
-    'Cache-Control': 'no-store',
-    'X-Content-Type-Options': 'nosniff',
+    ...everyAnswer,
     ...headers,
   });
   response.end(body);
@@ -30,8 +32,7 @@ export function replyErrorUnended(response: ServerResponse, error: HttpError): v
   response.writeHead(error.status, {
     'Content-Type': 'text/plain; charset=utf-8',
     'Content-Length': body.length,
-    'Cache-Control': 'no-store',
-    'X-Content-Type-Options': 'nosniff',
+    ...everyAnswer,
     Connection: 'close',
     ...error.headers,
   });
@@ -40,7 +41,7 @@ export function replyErrorUnended(response: ServerResponse, error: HttpError): v
 
 /** 200 with an empty body, which is all that `final_uri` answers. */
 export function replyEmpty(response: ServerResponse): void {
-  response.writeHead(200, { 'Content-Length': 0, 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' });
+  response.writeHead(200, { 'Content-Length': 0, ...everyAnswer });
   response.end();
 }
 
@@ -74,8 +75,7 @@ function replyParts(response: ServerResponse, parts: readonly (string | Uint8Arr
   response.writeHead(200, {
     'Content-Type': 'application/json',
     'Content-Length': length,
-    'Cache-Control': 'no-store',
-    'X-Content-Type-Options': 'nosniff',
+    ...everyAnswer,
     ...headers,
   });
   const last = parts.length - 1;

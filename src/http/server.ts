@@ -56,7 +56,7 @@ const quietTurnsMax = 100;
  * The HTTP side: takes requests, finds their route, has them handled, and turns what is thrown into an answer. States:
  * listening; draining, when each answer is the last of its connection; closing, when no more connections are taken.
  */
-export class HttpServer implements AsyncDisposable {
+export class HttpServer {
   readonly #server: Server | TlsServer;
   readonly #handlers: Handlers;
   readonly #options: ServerOptions;
@@ -154,16 +154,13 @@ export class HttpServer implements AsyncDisposable {
     await this.#quiet();
     // Node closes with the listener those connections that wait for their next request.
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    const timer = setTimeout(() => this.#destroyAll(), answerMs);
+    const timer = setTimeout(() => {
+      this.#server.closeAllConnections();
+      // Those that have not yet come to terms on the encryption are none of HTTP's.
+      for (const socket of this.#sockets) socket.destroy();
+    }, answerMs);
     await closed;
     clearTimeout(timer);
-  }
-
-  /** Takes no more connections, and ends those that are open. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    this.#destroyAll();
-    await closed;
   }
 
   get #address(): AddressInfo {
@@ -181,12 +178,6 @@ export class HttpServer implements AsyncDisposable {
       await setImmediate();
       quiet = this.#accepted === before ? quiet + 1 : 0;
     }
-  }
-
-  #destroyAll(): void {
-    this.#server.closeAllConnections();
-    // Those that have not yet come to terms on the encryption are none of HTTP's.
-    for (const socket of this.#sockets) socket.destroy();
   }
 
   #count(socket: Socket): void {

@@ -407,7 +407,7 @@ t.test('the address is a URL, for IPv6 too', async (t) => {
   const server = new HttpServer({ ...OPTIONS, host: '::1' }, {} as Handlers, () => {});
   const url = await server.listen();
   t.match(url, /^http:\/\/\[::1\]:\d+$/);
-  await server[Symbol.asyncDispose]();
+  await server.close(0);
 });
 
 t.test('the end of the server ends open connections', async (t) => {
@@ -418,7 +418,7 @@ t.test('the end of the server ends open connections', async (t) => {
     socket.on('connect', resolve);
     socket.on('error', () => {});
   });
-  await server[Symbol.asyncDispose]();
+  await server.close(0);
   t.same((await waiting).replies, []);
 });
 
@@ -501,7 +501,7 @@ t.test('the end of the server ends connections that have not yet agreed on their
   const asking = connectTls({ port: Number(new URL(url).port), rejectUnauthorized: false }).on('error', () => {});
   await once(asking, 'secureConnect');
   const begin = performance.now();
-  await server[Symbol.asyncDispose]();
+  await server.close(0);
   t.ok(performance.now() - begin < 5_000);
 });
 
@@ -519,7 +519,7 @@ async function start(t: Test, handle: Handle, options: Partial<ServerOptions> = 
   };
   const server = new HttpServer({ ...OPTIONS, ...options }, handlers as unknown as Handlers, observe);
   const url = await server.listen();
-  t.teardown(() => server[Symbol.asyncDispose]());
+  t.teardown(() => server.close(0));
   return { url, server, events, seen };
 }
 
