@@ -239,7 +239,8 @@ async function startPlace(
     await rm(folder, { recursive: true });
     await server.sql(`DROP USER ${user}; DROP DATABASE ${user}`);
   });
-  const lines = (): string[] => (existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : []);
+  // What comes after the last line's end is nothing, or a line that is still being written.
+  const lines = (): string[] => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : []);
   const look = async (): Promise<Look> => {
     const before = lines().length;
     sluice.child.kill('SIGUSR2');
