@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import { measured } from '../support/form.ts';
 import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
 import { get, post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 /*
  * A server that is killed while it has statements in the database. A database that counts, sleeps or waits for a lock does not
@@ -16,8 +17,6 @@ import { get, post, query, type SluiceProcess, startSluice } from '../support/sl
 // Both servers share the machine with whatever else it does.
 t.setTimeout(300_000);
 
-const deadlineMs = 30_000;
-const pollMs = 20;
 const readyMsMax = 2_000;
 const goneMsMax = 10_000;
 const noWait = { pagination: { wait_time_secs: 0 } };
@@ -216,12 +215,4 @@ function folder(t: Test): string {
 function journals(dataDir: string): string[] {
   const path = join(dataDir, 'connections');
   return existsSync(path) ? readdirSync(path) : [];
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + deadlineMs;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error('it did not come to pass');
-    await delay(pollMs);
-  }
 }

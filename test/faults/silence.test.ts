@@ -3,13 +3,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 /*
  * A link that falls silent: the sockets stay open on both sides, and nothing comes any more. What waits on it fails within
  * a known time, what runs on in the database is ended, and no statement that is only slow is hurt.
  */
 
-const deadlineMs = 30_000;
 const pollMs = 20;
 const pingSecs = 1;
 const connectTimeoutSecs = 2;
@@ -209,11 +209,11 @@ async function portOf(server: PrivateServer, sql: string): Promise<number> {
   return Number(host.split(':').at(-1));
 }
 
-function untilRuns(server: PrivateServer, sql: string): Promise<void> {
+function untilRuns(server: PrivateServer, sql: string): Promise<boolean> {
   return until(async () => (await idOf(server, sql)) !== '');
 }
 
-function untilGone(server: PrivateServer, sql: string): Promise<void> {
+function untilGone(server: PrivateServer, sql: string): Promise<boolean> {
   return until(async () => (await idOf(server, sql)) === '');
 }
 
@@ -287,13 +287,5 @@ class SilentProxy {
   /** Lets connections through that are opened from now on. */
   speak(): void {
     this.#state.silent = false;
-  }
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + deadlineMs;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error('it did not come to pass');
-    await delay(pollMs);
   }
 }

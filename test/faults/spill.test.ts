@@ -10,6 +10,7 @@ import { figure, measured } from '../support/form.ts';
 import { pick, seeded } from '../support/random.ts';
 import { type DatabaseKind, type DatabaseServer, isInstalled, sharedServers, startServer } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 /*
  * Rows on disk: the database is done long before its reader; the reader gets every row all the same, whatever becomes of the
@@ -269,12 +270,11 @@ async function readAll(sluice: SluiceProcess, first: QueryResponse, { replays = 
   }
 }
 
-async function untilSettled(sluice: SluiceProcess, { stats_uri }: QueryResponse): Promise<QueryResponse> {
-  for (const deadline = performance.now() + 30_000; performance.now() < deadline; await delay(20)) {
-    const { json } = await get(sluice.url, stats_uri);
-    if (json.state !== 'Running') return json;
-  }
-  throw new Error('the statement did not settle');
+function untilSettled(sluice: SluiceProcess, { stats_uri }: QueryResponse): Promise<QueryResponse> {
+  return until(
+    async () => (await get(sluice.url, stats_uri)).json,
+    ({ state }) => state !== 'Running',
+  );
 }
 
 function progress({ stats }: QueryResponse, name: string): { readonly rows: number; readonly bytes: number } {
