@@ -19,8 +19,9 @@ interface Orphan {
 
 /**
  * Ends what runs on in the database on connections that are lost to us: those of a process before this one, which was
- * killed, and those of a thread that has died. A database that counts, or waits for a lock, does not notice that its client
- * is gone. It is tried as the user of the server's own login, and by each user's login when the user comes back.
+ * killed, those of a thread that has died, and those that were cut off. A database that counts, or waits for a lock, does
+ * not notice that its client is gone. It is tried as the user of the server's own login, and by each user's login when the
+ * user comes back.
  */
 export class Orphans implements ConnectionFollower {
   readonly #options: OrphansOptions;
@@ -58,7 +59,6 @@ export class Orphans implements ConnectionFollower {
     this.#journal.closed(id);
   }
 
-  /** Its thread has died. */
   lost(id: number, user: string, openedAt: number): void {
     if (this.#isClosed) return;
     const orphan = {

@@ -20,7 +20,7 @@ export interface ConnectionFollower {
   /** @param id the connection's in the database */
   opened(id: number, login: Login): void;
   closed(id: number): void;
-  /** Its thread has ended, which says nothing of what it runs in the database. */
+  /** It, or its thread, is lost, which says nothing of what it runs in the database. */
   lost(id: number, user: string, openedAt: number): void;
 }
 
@@ -178,9 +178,18 @@ function followToEnd(
   follower: ConnectionFollower,
 ): void {
   const openedAt = Date.now();
+  let isLost = false;
+  const lost = (): void => {
+    isLost = true;
+    follower.lost(connection, user, openedAt);
+  };
+  channel.on('message', (message) => {
+    if (message.type === 'lost' && message.mayRunOn) lost();
+  });
   channel.once('close', (reason) => {
+    if (isLost) return;
     // Only the end of its thread has a reason.
     if (reason === undefined) follower.closed(connection);
-    else follower.lost(connection, user, openedAt);
+    else lost();
   });
 }

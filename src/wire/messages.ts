@@ -22,7 +22,7 @@ export interface Login {
   readonly database: string | null;
 }
 
-/** A connection that was lost with its thread or its process, but perhaps not in the database. */
+/** A connection that is lost to us, but perhaps not to the database. */
 export interface Orphan {
   /** Its id in the database. */
   readonly id: number;
@@ -125,9 +125,16 @@ export type FromWorker =
   | { readonly type: 'idle' }
   /**
    * The connection is gone. `received` is the number of the last statement that was taken, or 0; if that has ended, and rows
-   * of it are on disk, its end and they still follow, as do those of earlier ones.
+   * of it are on disk, its end and they still follow, as do those of earlier ones. `mayRunOn`: in the database, a statement
+   * may be at work on it yet.
    */
-  | { readonly type: 'lost'; readonly reason: string; readonly received: number; readonly hasRowsToCome: boolean };
+  | {
+      readonly type: 'lost';
+      readonly reason: string;
+      readonly received: number;
+      readonly hasRowsToCome: boolean;
+      readonly mayRunOn: boolean;
+    };
 
 /**
  * The columns of a result. They are given the first time; from then on their number stands for them in whatever is told of

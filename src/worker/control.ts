@@ -92,14 +92,10 @@ export class Control {
     }
   }
 
-  /** Ends a connection that was given up, so that nothing runs on in the database. If that fails, it can do no more. */
-  async end(id: number): Promise<void> {
-    await this.#use((connection) => connection.query(`KILL ${id}`)).catch(() => {});
-  }
-
   /**
    * Ends the orphans that still run a statement. The ids of a database begin anew when it is started, so none is ended
-   * unless the database is up since before the connection was opened, and at the statement since before it was lost.
+   * unless the database is up since before the connection was opened, and at the statement since before it was lost; none
+   * at all if the ids are not the database's own, as behind a proxy that gives out others.
    * @returns the ids of those of which it is not known that they are gone, or will be
    * @throws DriverError
    */
@@ -107,11 +103,12 @@ export class Control {
     return this.#use(async (connection) => {
       const [[, uptime] = []] = await connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'");
       const [[seesAll] = []] = await connection.query(maySeeAll);
-      const list = orphans.map(({ id }) => id).join(',');
+      const list = [connection.id, ...orphans.map(({ id }) => id)].join(',');
       const rows = await connection.query(
         `SELECT ID, USER, COALESCE(TIME, 0) FROM information_schema.PROCESSLIST WHERE ID IN (${list})`,
       );
       const found = new Map(rows.map(([id, user, secs]) => [Number(id), { user, runningMs: Number(secs) * 1_000 }]));
+      if (!found.has(connection.id)) return [];
       const uptimeMs = Number(uptime) * 1_000;
       const left: number[] = [];
       for (const { id, user, openedMs, lostMs } of orphans) {

@@ -39,6 +39,7 @@ export class Executor implements Watched {
   readonly #spillUsage: SpillUsage;
   readonly #watchdog: Watchdog;
   #connection: Connection | null = null;
+  #openedAt = 0;
   #cleanState: CleanState | null = null;
   /** From `execute` until `idle` is told, cleaning included. */
   #execution: Execution | null = null;
@@ -108,6 +109,7 @@ export class Executor implements Watched {
       } finally {
         clearTimeout(timer);
       }
+      this.#openedAt = performance.now();
       this.#watchdog.add(this);
       this.#post({ type: 'opened', connection: connection.id });
     } catch (error) {
@@ -129,13 +131,12 @@ export class Executor implements Watched {
     return Control.of(this.#controls, this.#connectOptions);
   }
 
-  /** Gives the connection up, and ends what runs on it in the database, if that still listens. */
+  /** Closes the connection without a word, since nothing is heard from it. */
   giveUp(reason: string): void {
     const connection = this.#connection;
     if (connection === null || this.#closed) return;
     connection.destroy();
     this.#lose(reason);
-    void this.control.end(connection.id);
   }
 
   /**
@@ -385,8 +386,18 @@ export class Executor implements Watched {
     if (execution?.hasEnded) execution.tellEnd(false);
     else execution?.lost(reason, !this.#beginning);
     const hasRowsToCome = execution?.hasRowsToCome === true;
-    this.#post({ type: 'lost', reason, received: this.#received, hasRowsToCome });
+    const mayRunOn = execution !== null;
+    this.#post({ type: 'lost', reason, received: this.#received, hasRowsToCome, mayRunOn });
     this.#finish();
+    if (mayRunOn) void this.#endInDatabase();
+  }
+
+  /** Tries to end what runs on, if the database still listens. If that fails, the main thread sees to it. */
+  async #endInDatabase(): Promise<void> {
+    if (this.#connection === null) return;
+    const openedMs = performance.now() - this.#openedAt;
+    const orphan = { id: this.#connection.id, user: this.#connectOptions.user, openedMs, lostMs: 0 };
+    await this.control.sweep([orphan]).catch(() => {});
   }
 
   /** The main thread is done with the connection. */

@@ -102,6 +102,18 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       proxy.speak();
       await until(async () => (await get(sluice.url, '/ready')).status === 200);
       t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+      // Their links are still open as the database sees it, and none of them could be ended while nobody answered.
+      for (const n of [1, 2, 3]) await untilGone(server, `SELECT SLEEP(600), 'all ${n}'`);
+    });
+
+    await t.test('a statement whose link is cut off is ended in the database', async (t) => {
+      const { proxy, sluice } = await start(t, server);
+      const sql = 'SELECT COUNT(*) FROM faults.numbers a, faults.numbers b WHERE a.n * b.n = -2';
+      const first = await begin(sluice, server, sql);
+      proxy.cut(await portOf(server, sql));
+      const { last } = await follow(sluice, first);
+      t.match(last, { state: 'Failed', error: { code: 90006 } }, last.error?.message ?? '');
+      await untilGone(server, sql);
     });
 
     await t.test('a cancelled statement whose link is silent is ended in the database', async (t) => {
@@ -276,6 +288,15 @@ class SilentProxy {
     const links = [...this.#links].filter(({ far }) => far.localPort === port);
     if (links.length === 0) throw new Error(`there is no connection from port ${port}`);
     for (const link of links) link.silent = true;
+  }
+
+  /**
+   * Resets a connection towards the service alone; the database does not hear of it.
+   * @param port the proxy's own, of its connection to the database
+   */
+  cut(port: number): void {
+    this.silence(port);
+    for (const { near, far } of this.#links) if (far.localPort === port) near.resetAndDestroy();
   }
 
   /** @param alsoLater whether connections that are opened from now on are silent too */

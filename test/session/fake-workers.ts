@@ -51,7 +51,7 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
 
   /** @param received the number of the last statement that it had taken; all of them, unless something else is said */
   lose(reason: string, received = Number.MAX_SAFE_INTEGER, hasRowsToCome = false): void {
-    this.post({ type: 'lost', reason, received, hasRowsToCome });
+    this.post({ type: 'lost', reason, received, hasRowsToCome, mayRunOn: false });
     this.#channel.close();
   }
 
