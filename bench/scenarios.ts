@@ -243,6 +243,7 @@ export const scenarios: readonly Scenario[] = [
       http_connections_max: 11_000,
       queries_max: 20_000,
       queries_per_user_max: 20_000,
+      unread_per_user_max: 20_000,
       sessions_max: 200,
       session_queue_max: 100,
       connections_max: 300,

@@ -179,6 +179,13 @@ const numberOptions = {
     unit: 'queries',
     help: 'queries that one user runs at once',
   },
+  unread_per_user_max: {
+    default: 1_000,
+    min: 1,
+    max: 10_000_000,
+    unit: 'queries',
+    help: 'queries of one user that run or whose results are not read to their end',
+  },
   whole_results_max: {
     default: 100,
     min: 1,

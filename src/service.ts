@@ -234,6 +234,7 @@ function build(
     {
       queriesMax: config.queries_max,
       queriesPerUserMax: config.queries_per_user_max,
+      unreadPerUserMax: config.unread_per_user_max,
       resultTimeoutMs: config.result_timeout_secs * 1_000,
       wholeMax: config.whole_results_max,
       removedMax: config.removed_queries_max,

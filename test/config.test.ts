@@ -28,6 +28,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   auth_cache_max: [10_000, 1, 10_000_000],
   queries_max: [10_000, 1, 10_000_000],
   queries_per_user_max: [1000, 1, 10_000_000],
+  unread_per_user_max: [1000, 1, 10_000_000],
   whole_results_max: [100, 1, 10_000_000],
   removed_queries_max: [100_000, 2, 10_000_000],
   sessions_max: [96, 1, 100_000],

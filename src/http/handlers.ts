@@ -188,7 +188,12 @@ export class Handlers {
         return;
       case 'server full':
         throw httpErrors.unavailable('the server holds as many queries as it may (--queries_max)');
-      case 'user full':
+      case 'user leaves too many unread':
+        throw httpErrors.tooManyRequests(
+          'this user has as many results that are not read to their end as one may (--unread_per_user_max): ' +
+            'read them, or finish them by their final_uri',
+        );
+      case 'user runs too many':
         throw httpErrors.tooManyRequests('this user runs as many queries as one may (--queries_per_user_max)');
     }
   }

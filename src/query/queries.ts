@@ -8,6 +8,8 @@ import { Watch } from './watch.ts';
 export interface QueriesOptions {
   readonly queriesMax: number;
   readonly queriesPerUserMax: number;
+  /** Queries of one user that run, or have not been read to their end. */
+  readonly unreadPerUserMax: number;
   /** How long a result is kept after its last answer, and its id for at least as long again. */
   readonly resultTimeoutMs: number;
   /** Queries kept of which the first answer told all. */
@@ -28,7 +30,7 @@ interface Entry {
   awayTimer: NodeJS.Timeout | null;
 }
 
-export type Admission = 'admitted' | 'server full' | 'user full';
+export type Admission = 'admitted' | 'server full' | 'user runs too many' | 'user leaves too many unread';
 
 /** The queries that can be asked for, and for a while those that could. Decides how long each of them lives. */
 export class Queries {
@@ -42,6 +44,7 @@ export class Queries {
   readonly #watch = new Watch();
   readonly #removals: Removals;
   readonly #runningByUser = new Counts();
+  readonly #unreadByUser = new Counts();
   #onEmpty: (() => void) | null = null;
 
   constructor(options: QueriesOptions, observe: Observe) {
@@ -58,7 +61,8 @@ export class Queries {
       const reason = 'was removed to make room: it had been read to its end';
       this.#remove(longestRead, reason, causes.cancelled());
     }
-    if (this.#runningByUser.of(user) >= this.#options.queriesPerUserMax) return 'user full';
+    if (this.#runningByUser.of(user) >= this.#options.queriesPerUserMax) return 'user runs too many';
+    if (this.#unreadByUser.of(user) >= this.#options.unreadPerUserMax) return 'user leaves too many unread';
     return 'admitted';
   }
 
@@ -68,6 +72,7 @@ export class Queries {
     const timer = setTimeout(() => this.#expire(id), this.#options.resultTimeoutMs);
     this.#entries.set(id, { query, timer, polls: 0, awayTimer: null });
     this.#runningByUser.add(owner, 1);
+    this.#unreadByUser.add(owner, 1);
     query.onSettled = () => {
       this.#runningByUser.add(owner, -1);
       this.#observeSettled(query);
@@ -134,6 +139,7 @@ export class Queries {
    * One that was answered whole has no page that could be asked for again: nobody knew its id before that answer.
    */
   #keepRead(query: Query): void {
+    if (!this.#read.has(query)) this.#unreadByUser.add(query.identity.owner, -1);
     this.#read.add(query);
     if (!query.isWhole) return;
     this.#whole.add(query);
@@ -194,7 +200,7 @@ export class Queries {
     clearAway(entry);
     this.#entries.delete(id);
     this.#watch.delete(query);
-    this.#read.delete(query);
+    if (!this.#read.delete(query)) this.#unreadByUser.add(owner, -1);
     this.#whole.delete(query);
     query.remove(cause);
     this.#removals.add(id, owner, reason);

@@ -10,6 +10,7 @@ const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 const defaults: QueriesOptions = {
   queriesMax: 100,
   queriesPerUserMax: 100,
+  unreadPerUserMax: 100,
   resultTimeoutMs: forever,
   wholeMax: 100,
   removedMax: 100,
@@ -73,17 +74,38 @@ t.test('a user may run as many queries as allowed, and another user is not hinde
   const first = stage.add('ann');
   t.equal(stage.queries.admit('ann'), 'admitted');
   const second = stage.add('ann');
-  t.equal(stage.queries.admit('ann'), 'user full');
+  t.equal(stage.queries.admit('ann'), 'user runs too many');
   t.equal(stage.queries.admit('bob'), 'admitted');
   first.ended(outcome, 0);
   t.equal(stage.queries.admit('ann'), 'admitted', 'a query that has ended runs no more, though its rows are unread');
   const third = stage.add('ann');
-  t.equal(stage.queries.admit('ann'), 'user full');
+  t.equal(stage.queries.admit('ann'), 'user runs too many');
   stage.queries.finish(second);
   t.equal(stage.queries.admit('ann'), 'admitted', 'nor does one that was finished');
   third.failed(failureOf({ code: 1064, sqlstate: '42000', message: 'no' }, 'rolled_back'));
   stage.add('ann');
   t.equal(stage.queries.admit('ann'), 'admitted');
+});
+
+t.test('a user may leave as many results unread as allowed, and those that were read do not count', async (t) => {
+  const stage = new Stage(t, { unreadPerUserMax: 2 });
+  const first = stage.add('ann');
+  const second = stage.add('ann');
+  first.ended(outcome, 0);
+  second.failed(failureOf({ code: 1064, sqlstate: '42000', message: 'no' }, 'rolled_back'));
+  t.equal(stage.queries.admit('ann'), 'user leaves too many unread', 'be it a failure that is not read');
+  t.equal(stage.queries.admit('bob'), 'admitted');
+  stage.queries.hold(first);
+  await first.page(0);
+  stage.queries.release(first);
+  t.equal(stage.queries.admit('ann'), 'admitted', 'one has been read');
+  const third = stage.add('ann');
+  t.equal(stage.queries.admit('ann'), 'user leaves too many unread');
+  stage.queries.touch(first);
+  stage.queries.finish(first);
+  t.equal(stage.queries.admit('ann'), 'user leaves too many unread', 'one that was read counts once');
+  stage.queries.finish(third);
+  t.equal(stage.queries.admit('ann'), 'admitted', 'one was finished unread');
 });
 
 t.test('a full server admits nobody', async (t) => {

@@ -223,6 +223,23 @@ for (const server of await sharedServers()) {
     t.strictSame(replies.map(({ status }) => status).sort(), [200, 200, 429, 429, 429, 429]);
   });
 
+  t.test(`a user who reads nothing of ${kind} leaves room for others`, async (t) => {
+    const sluice = await start(t, server, ['--unread_per_user_max', '2']);
+    const body = { sql: 'SELECT 1', pagination: { wait_time_secs: 0 } };
+    const unread = { sql: 'SELECT 1 UNION ALL SELECT 2', pagination: { max_rows_per_page: 1 } };
+    const ask = () => post(sluice.url, body);
+    const [first] = [await post(sluice.url, unread), await post(sluice.url, unread)];
+    const refused = await ask();
+    t.equal(refused.status, 429);
+    t.match(refused.text, /--unread_per_user_max.*final_uri/);
+    t.match(refused.headers['retry-after'], /^\d+$/);
+    await server.sql("CREATE USER other@'%'");
+    t.teardown(() => server.sql('DROP USER other'));
+    t.equal((await post(sluice.url, body, { user: 'other' })).status, 200);
+    t.equal((await get(sluice.url, first.json.next_uri as string)).status, 200);
+    t.equal((await ask()).status, 200, 'what is read makes room');
+  });
+
   t.test(`a database that is full or down, on ${kind}`, { skip: !isInstalled(kind), timeout: 90_000 }, async (t) => {
     const own = await startServer(kind, ['--max-connections=10']);
     t.teardown(() => own.stop());
