@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { Cause, Failure } from './failures.ts';
-import type { Batch, Column, GzipRequest, Outcome } from './statement.ts';
+import type { Afterwards, Batch, CellFormat, Column, GzipRequest, Outcome, Params, SessionState } from './statement.ts';
 
 /** Where the database is: a Unix socket, or a host and port. */
 export type DatabaseAddress =
@@ -81,11 +81,13 @@ export type ToWorker =
       readonly type: 'execute';
       readonly statement: number;
       readonly sql: string;
+      readonly params: Params | null;
+      readonly variables: { readonly [name: string]: string };
+      readonly cells: CellFormat;
       readonly creditBytes: number;
       readonly creditRows: number;
       readonly gzip: GzipRequest | null;
-      /** Make the connection as new when the statement has ended. */
-      readonly clean: boolean;
+      readonly after: Afterwards;
     }
   | { readonly type: 'credit'; readonly statement: number; readonly bytes: number; readonly rows: number }
   | { readonly type: 'cancel'; readonly statement: number }
@@ -114,6 +116,8 @@ export type FromWorker =
       readonly spilled?: { readonly rows: number; readonly bytes: number };
       /** A failure may come after an end that was told, if rows on disk are lost. */
       readonly end?: StatementEnd;
+      /** With the end of a statement after which the session may be held. */
+      readonly session?: SessionState;
       /** With the end: what `idle` says. */
       readonly idle?: true;
     }

@@ -66,9 +66,40 @@ export interface Outcome {
   readonly warnings: number;
 }
 
+/** How cells are written: as JSON of their type, or all as strings, with or without one for NULL. */
+export type CellFormat = 'typed' | 'strings' | 'strings, NULL too';
+
+/** A value for a placeholder. What is too large or too exact for a number comes as a string. */
+export type Param = null | boolean | number | string;
+
+/** Values for `?`, in order, or for `:name`. */
+export type Params = readonly Param[] | { readonly [name: string]: Param };
+
+/**
+ * What becomes of the session when its statement has ended: it is kept as it is; it is made as new; or it is held, which is
+ * to say kept if it has come to a state that cannot be told and set again elsewhere, and else made as new.
+ */
+export type Afterwards = 'keep' | 'clean' | 'hold';
+
+/** What a statement, run with `hold`, has left its session in. */
+export interface SessionState {
+  /** The schema that it has selected; null if it has selected none. */
+  readonly schema: string | null;
+  /** System variables that it has set, and to what. */
+  readonly variables: { readonly [name: string]: string };
+  readonly inTransaction: boolean;
+  /** The session is kept: for its transaction, a temporary table, user variables, and the like. */
+  readonly isHeld: boolean;
+}
+
 /** What to run, and how much of its result the reader will take before it says more. */
 export interface StatementRequest {
   readonly sql: string;
+  /** The statement is prepared, and these are bound; null: it is sent as it stands. */
+  readonly params: Params | null;
+  /** System variables to set before; those that the database refuses are passed over. */
+  readonly variables: { readonly [name: string]: string };
+  readonly cells: CellFormat;
   /** Memory of the batches that may be under way or unread at once. */
   readonly creditBytes: number;
   /** Rows that may be under way or unread at once. */
@@ -97,6 +128,8 @@ export interface StatementObserver {
   examined(rows: number): void;
   /** @param rowsToCome that lie on disk yet; should they be lost, `failed` comes after all */
   ended(outcome: Outcome, rowsToCome: number): void;
+  /** Comes before `ended` or `failed` if the session may be held and the database could be asked. */
+  sessionState(state: SessionState): void;
   failed(failure: Failure): void;
   /**
    * Comes instead of `failed`, when the connection was lost and the statement has provably not been sent to the database.
