@@ -15,6 +15,7 @@ import type { FromWorker, ToWorker } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
 import serve from '#src/worker/entry.js';
 import { sharedServers } from './support/servers.ts';
+import { statement as plain } from './support/statement.ts';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -110,7 +111,7 @@ for (const server of await sharedServers()) {
       const { work, stop } = countWork();
       let [pages, bytes, rows] = [0, 0, 0];
       try {
-        query.start(sql, (request, observer) => lease.run(request, true, observer), null);
+        query.start(plain(sql), (request, observer) => lease.run(request, 'clean', observer), null);
         for (let next: number | null = 0; next !== null; ) {
           const page = await query.page(next);
           if (page === null) throw new Error(`there is no page ${next}`);

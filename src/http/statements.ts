@@ -7,7 +7,7 @@ import { RefusedError } from '../session/lease.ts';
 import type { Session } from '../session/session.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { causes, type Failure, failureOf } from '../wire/failures.ts';
-import type { StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
+import type { Statement, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
 import { httpErrors } from './http-error.ts';
 
 /** Where a statement may run; a failure if it cannot run anywhere. */
@@ -49,14 +49,14 @@ export class Statements {
       return;
     }
     const again = place.isKept ? null : this.#runInTurn(body, account, place.id);
-    query.start(body.sql, (request, observer) => place.run(request, observer), again);
+    query.start(statementOf(body), (request, observer) => place.run(request, observer), again);
   }
 
   /** Runs the statement when it is its turn. */
   runLater(query: Query, body: QueryRequest, account: Account, sessionId: string): void {
     const inTurn = this.#runInTurn(body, account, sessionId);
     const isAlone = body.session.type === 'new' && body.session.maxIdleSecs === 0;
-    query.start(body.sql, inTurn, isAlone ? inTurn : null);
+    query.start(statementOf(body), inTurn, isAlone ? inTurn : null);
   }
 
   #runInTurn(body: QueryRequest, account: Account, sessionId: string): RunStatement {
@@ -167,6 +167,10 @@ class QueuedStatement implements StatementHandle, Waiter {
     if (this.#isCancelled) return;
     this.#observer.failed(failureOf({ ...error.refusal.failure, isPassing: true }, 'not_started'));
   }
+}
+
+function statementOf({ sql }: QueryRequest): Statement {
+  return { sql, params: null, variables: {}, cells: 'typed' };
 }
 
 export function isSession(place: Place): place is Session {

@@ -3,6 +3,8 @@ import type {
   Batch,
   Column,
   Outcome,
+  SessionState,
+  Statement,
   StatementHandle,
   StatementObserver,
   StatementRequest,
@@ -50,6 +52,9 @@ interface Poll {
 
 const noColumns: readonly Column[] = [];
 
+/** Of a query of which nothing more is to be heard. */
+const forgotten: Statement = { sql: '', params: null, variables: {}, cells: 'typed' };
+
 /**
  * For so long after a statement has been posted to the worker its connection may turn out to have been lost before; what it takes to
  * run it on another, a password among it, is not kept longer.
@@ -81,7 +86,7 @@ export class Query implements StatementObserver {
   );
   #state: QueryState = running;
   /** The statement, for as long as there may be something to be said of what became of it. */
-  #sql = '';
+  #statement: Statement = forgotten;
   /** Whether it is of no kept session. */
   #isAlone = true;
   #again: RunStatement | null = null;
@@ -95,6 +100,7 @@ export class Query implements StatementObserver {
   /** Rows on disk that follow a statement's end. */
   #rowsToCome = 0;
   #examinedRows = 0;
+  #sessionState: SessionState | null = null;
   #isCancelled = false;
   #startedAt: number | null = null;
   #runningMs = 0;
@@ -128,8 +134,8 @@ export class Query implements StatementObserver {
    * @param again runs the statement on another connection, should the first be lost before it was sent; null if it is
    * of a kept session, which is lost too then
    */
-  start(sql: string, run: RunStatement, again: RunStatement | null): void {
-    this.#sql = sql;
+  start(statement: Statement, run: RunStatement, again: RunStatement | null): void {
+    this.#statement = statement;
     this.#isAlone = again !== null;
     this.#again = again;
     this.#run(run);
@@ -138,7 +144,7 @@ export class Query implements StatementObserver {
   #run(run: RunStatement): void {
     const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    const handle = run({ sql: this.#sql, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
+    const handle = run({ ...this.#statement, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
     if (this.#isToCome) this.#handle = handle;
   }
 
@@ -154,6 +160,11 @@ export class Query implements StatementObserver {
   /** The number of the page to ask for next; null if there is none. */
   get nextPage(): number | null {
     return this.#state.name === 'Failed' ? null : this.#pages.next;
+  }
+
+  /** What its session has come to by it, if that was asked for and is known. */
+  get sessionState(): SessionState | null {
+    return this.#sessionState;
   }
 
   snapshot(): Snapshot {
@@ -180,7 +191,9 @@ export class Query implements StatementObserver {
   cancel(cause: Cause): void {
     if (!this.isRunning) return;
     const failure =
-      this.#startedAt === null ? failureOf(cause, 'not_started') : interrupted(cause, this.#sql, this.#isAlone);
+      this.#startedAt === null
+        ? failureOf(cause, 'not_started')
+        : interrupted(cause, this.#statement.sql, this.#isAlone);
     this.#handle?.cancel();
     this.#handle = null;
     this.#settle({ type: 'failed', failure });
@@ -232,6 +245,10 @@ export class Query implements StatementObserver {
     this.#settle({ type: 'ended', outcome });
   }
 
+  left(state: SessionState): void {
+    this.#sessionState = state;
+  }
+
   failed(failure: Failure): void {
     if (!this.#isToCome) return;
     this.#settle({ type: this.isRunning ? 'failed' : 'rows lost', failure });
@@ -277,7 +294,7 @@ export class Query implements StatementObserver {
     if (!this.#isToCome) {
       this.#handle = null;
       this.#forgetAgain();
-      this.#sql = '';
+      this.#statement = forgotten;
     }
     this.#account();
     this.#wakeIfReady();
@@ -294,7 +311,7 @@ export class Query implements StatementObserver {
   /** Gives up the rows of a statement that has succeeded. */
   #drop(cause: Cause): void {
     this.#handle?.cancel();
-    this.#settle({ type: 'rows lost', failure: undelivered(cause, this.#sql) });
+    this.#settle({ type: 'rows lost', failure: undelivered(cause, this.#statement.sql) });
   }
 
   #take(number: number): Page {

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { causes, interrupted, undelivered } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
-import type { Column, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
+import type { Afterwards, Column, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
 
 /** No connection was opened; `refusal` says why and who has to act. */
 export class RefusedError extends Error {
@@ -87,22 +87,13 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return this.#state === 'closed';
   }
 
-  /** @param clean whether the connection is to be as new for whoever gets it next */
-  run(request: StatementRequest, clean: boolean, observer: StatementObserver): StatementHandle {
+  run(request: StatementRequest, after: Afterwards, observer: StatementObserver): StatementHandle {
     if (this.#state !== 'idle') throw new Error(`a statement was given to a lease that is ${this.#state}`);
     this.#state = 'running';
     const statement = ++this.#statement;
     if (this.#last !== null) this.#trailing.set(this.#last.statement, this.#last);
-    this.#last = { statement, observer, sql: request.sql, isAlone: clean, rowsToCome: null };
-    this.#channel.post({
-      type: 'execute',
-      statement,
-      sql: request.sql,
-      creditBytes: request.creditBytes,
-      creditRows: request.creditRows,
-      gzip: request.gzip,
-      clean,
-    });
+    this.#last = { statement, observer, sql: request.sql, isAlone: after !== 'keep', rowsToCome: null };
+    this.#channel.post({ ...request, type: 'execute', statement, after });
     observer.started();
     return {
       credit: (bytes, rows) => {
@@ -178,6 +169,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
       if (told.rowsToCome === 0) this.#forget(statement);
       observer.rows(news.batch, news.fromDisk === true);
     }
+    if (news.session !== undefined) observer.left(news.session);
     // The rows may have made the observer cancel, and then it hears nothing more.
     if (news.end === undefined || this.#find(statement) === null) return;
     if (news.end.ok) {

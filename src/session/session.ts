@@ -59,7 +59,7 @@ export class Session {
     if (!this.#lease.isRunning) {
       if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
       this.#idleTimer = null;
-      return this.#lease.run(request, !this.isKept, observer);
+      return this.#lease.run(request, this.isKept ? 'keep' : 'clean', observer);
     }
     const waiting: Waiting = { request, observer, handle: null };
     if (this.#waiting.length >= this.#options.queueMax) {
@@ -93,7 +93,7 @@ export class Session {
       const { idleMs } = this.#options;
       this.#idleTimer = setTimeout(() => this.#end(false, `idle for ${idleMs / 1000} s`), idleMs);
     } else {
-      next.handle = this.#lease.run(next.request, false, next.observer);
+      next.handle = this.#lease.run(next.request, 'keep', next.observer);
     }
   };
 

@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { Cause, Failure } from './failures.ts';
-import type { Afterwards, Batch, CellFormat, Column, GzipRequest, Outcome, Params, SessionState } from './statement.ts';
+import type { Afterwards, Batch, Column, Outcome, SessionState, StatementRequest } from './statement.ts';
 
 /** Where the database is: a Unix socket, or a host and port. */
 export type DatabaseAddress =
@@ -77,18 +77,7 @@ export type ToWorker =
   /** Instead of `open`: end what runs on in the database on connections that nobody holds any more. */
   | { readonly type: 'sweep'; readonly login: Login; readonly orphans: readonly Orphan[] }
   | { readonly type: 'open'; readonly login: Login }
-  | {
-      readonly type: 'execute';
-      readonly statement: number;
-      readonly sql: string;
-      readonly params: Params | null;
-      readonly variables: { readonly [name: string]: string };
-      readonly cells: CellFormat;
-      readonly creditBytes: number;
-      readonly creditRows: number;
-      readonly gzip: GzipRequest | null;
-      readonly after: Afterwards;
-    }
+  | (StatementRequest & { readonly type: 'execute'; readonly statement: number; readonly after: Afterwards })
   | { readonly type: 'credit'; readonly statement: number; readonly bytes: number; readonly rows: number }
   | { readonly type: 'cancel'; readonly statement: number }
   | { readonly type: 'examine'; readonly statement: number }

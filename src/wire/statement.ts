@@ -92,14 +92,18 @@ export interface SessionState {
   readonly isHeld: boolean;
 }
 
-/** What to run, and how much of its result the reader will take before it says more. */
-export interface StatementRequest {
+/** What a client wants to be run. */
+export interface Statement {
   readonly sql: string;
   /** The statement is prepared, and these are bound; null: it is sent as it stands. */
   readonly params: Params | null;
   /** System variables to set before; those that the database refuses are passed over. */
   readonly variables: { readonly [name: string]: string };
   readonly cells: CellFormat;
+}
+
+/** What to run, and how much of its result the reader will take before it says more. */
+export interface StatementRequest extends Statement {
   /** Memory of the batches that may be under way or unread at once. */
   readonly creditBytes: number;
   /** Rows that may be under way or unread at once. */
@@ -129,7 +133,7 @@ export interface StatementObserver {
   /** @param rowsToCome that lie on disk yet; should they be lost, `failed` comes after all */
   ended(outcome: Outcome, rowsToCome: number): void;
   /** Comes before `ended` or `failed` if the session may be held and the database could be asked. */
-  sessionState(state: SessionState): void;
+  left(state: SessionState): void;
   failed(failure: Failure): void;
   /**
    * Comes instead of `failed`, when the connection was lost and the statement has provably not been sent to the database.

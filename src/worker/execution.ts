@@ -74,6 +74,7 @@ export interface ExecutionHost {
  */
 export class Execution implements ResultSink {
   readonly number: number;
+  /** Whether the session is made as new when it has ended. */
   readonly clean: boolean;
   readonly sql: string;
   readonly #host: ExecutionHost;
@@ -98,7 +99,7 @@ export class Execution implements ResultSink {
 
   constructor(message: ToWorker & { type: 'execute' }, host: ExecutionHost) {
     this.number = message.statement;
-    this.clean = message.clean;
+    this.clean = message.after === 'clean';
     this.sql = message.sql;
     this.#gzip = message.gzip;
     this.#host = host;

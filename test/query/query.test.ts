@@ -6,6 +6,7 @@ import { Query, type QueryLimits } from '#src/query/query.js';
 import { causes, type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch, StatementHandle, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 import { seeded } from '../support/random.ts';
+import { statement as plain } from '../support/statement.ts';
 import { batchOf, textOf } from './batches.ts';
 import { forever } from './make-query.ts';
 
@@ -56,7 +57,7 @@ class Stage {
         place: () => this.place,
       };
     };
-    this.query.start(sql, run, isAlone ? run : null);
+    this.query.start(plain(sql), run, isAlone ? run : null);
     return this.query;
   }
 
@@ -87,7 +88,7 @@ async function isPending(promise: Promise<unknown>): Promise<boolean> {
 t.test('the statement is handed over with as much credit as the buffer has room', async (t) => {
   const stage = new Stage();
   stage.start();
-  t.strictSame(stage.request, { sql: 'SELECT 1', creditBytes: 10_000, creditRows: 100, gzip: null });
+  t.strictSame(stage.request, { ...plain('SELECT 1'), creditBytes: 10_000, creditRows: 100, gzip: null });
   stage.query.cancel(causes.cancelled());
 });
 
@@ -401,7 +402,7 @@ t.test('a statement that fails as it is handed over is held no more', async (t) 
     observer.failed(failureOf(causes.sessionQueueFull(8), 'not_started'));
     return { credit: () => {}, cancel: () => cancels++, askExamined: () => {}, place: () => null };
   };
-  stage.query.start('x', run, null);
+  stage.query.start(plain('x'), run, null);
   stage.query.cancel(causes.cancelled());
   t.equal(cancels, 0);
   t.match(stage.query.snapshot().state, { failure: { code: 90004 } });
@@ -883,7 +884,7 @@ t.test('a statement that is run once more does not hold the memory that it may h
     observer.started();
     return { credit: () => {}, cancel: () => {}, askExamined: () => {}, place: () => null };
   };
-  stage.query.start('SELECT 1', run, run);
+  stage.query.start(plain('SELECT 1'), run, run);
   t.ok(stage.buffers.reservedBytes > 0);
   stage.query.notBegun('gone');
   t.strictSame(reserved, [0, 0]);

@@ -3,6 +3,7 @@ import t from 'tap';
 import type { Query, RunStatement } from '#src/query/query.js';
 import { Watch } from '#src/query/watch.js';
 import { causes } from '#src/wire/failures.js';
+import { statement as plain } from '../support/statement.ts';
 import { makeQuery } from './make-query.ts';
 
 /** A query whose statement runs and whose first page is waited for. */
@@ -12,7 +13,7 @@ function waitedFor(onAsk: () => void): Query {
     observer.started();
     return { credit: () => {}, cancel: () => {}, askExamined: onAsk, place: () => null };
   };
-  query.start('SELECT 1', run, null);
+  query.start(plain('SELECT 1'), run, null);
   query.page(0);
   return query;
 }

@@ -7,10 +7,11 @@ import type { ConnectionFollower, WorkerPool } from '#src/session/worker-pool.js
 import type { Failure } from '#src/wire/failures.js';
 import { type Channel, Link } from '#src/wire/link.js';
 import type { FromWorker, Login, Refusal, ToWorker } from '#src/wire/messages.js';
-import type { Batch, Column, Outcome, StatementObserver, StatementRequest } from '#src/wire/statement.js';
+import type { Batch, Column, Outcome, SessionState, StatementObserver, StatementRequest } from '#src/wire/statement.js';
+import { statement } from '../support/statement.ts';
 
 export const anna: Login = { user: 'anna', password: '', database: null };
-export const request: StatementRequest = { sql: 'SELECT 1', creditBytes: 1_000, creditRows: 10, gzip: null };
+export const request: StatementRequest = { ...statement('SELECT 1'), creditBytes: 1_000, creditRows: 10, gzip: null };
 export const outcome: Outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 
 /** The far end of one lease, in a thread of its own. */
@@ -189,6 +190,10 @@ export class Recorder extends EventEmitter implements StatementObserver {
   failed(failure: Failure): void {
     this.failure = failure;
     this.#tell(`failed ${failure.code}`);
+  }
+
+  left(state: SessionState): void {
+    this.#tell(`left ${JSON.stringify(state)}`);
   }
 
   notBegun(reason: string): void {

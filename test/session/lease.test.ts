@@ -27,25 +27,22 @@ async function openLease(t: Test): Promise<{ lease: Lease; connection: FakeConne
 t.test('a statement is sent with its number, its credits and whether to clean up after it', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  lease.run(request, true, observer);
+  lease.run(request, 'clean', observer);
   t.equal(lease.isRunning, true);
   t.strictSame(observer.told, ['started']);
   const message = await connection.got(({ type }) => type === 'execute');
   t.strictSame(message, {
     type: 'execute',
     statement: 1,
-    sql: 'SELECT 1',
-    creditBytes: 1_000,
-    creditRows: 10,
-    gzip: null,
-    clean: true,
+    ...request,
+    after: 'clean',
   });
 });
 
 t.test('the observer is told of columns, rows and the end in that order, also if one message holds all', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  lease.run(request, true, observer);
+  lease.run(request, 'clean', observer);
   connection.post({
     type: 'news',
     statement: 1,
@@ -68,7 +65,7 @@ t.test('the end may say as well that the connection is ready, and then the obser
   const order: string[] = [];
   observer.on('told', () => order.push(`${observer.told.at(-1)}, ${lease.isRunning ? 'running' : 'idle'}`));
   lease.on('idle', () => order.push('idle'));
-  lease.run(request, true, observer);
+  lease.run(request, 'clean', observer);
   const idle = once(lease, 'idle');
   connection.post({
     type: 'news',
@@ -82,7 +79,7 @@ t.test('the end may say as well that the connection is ready, and then the obser
   t.strictSame(order, ['started, running', 'columns a, running', 'rows 1, running', 'ended, running', 'idle']);
   t.equal(lease.isRunning, false);
   const next = new Recorder();
-  lease.run(request, true, next);
+  lease.run(request, 'clean', next);
   connection.post({
     type: 'news',
     statement: 2,
@@ -96,8 +93,8 @@ t.test('the end may say as well that the connection is ready, and then the obser
 t.test('whoever is told that the connection is ready can run the next statement at once', async (t) => {
   const { lease, connection } = await openLease(t);
   const next = new Recorder();
-  lease.once('idle', () => lease.run({ ...request, sql: 'SELECT 2' }, false, next));
-  lease.run(request, false, new Recorder());
+  lease.once('idle', () => lease.run({ ...request, sql: 'SELECT 2' }, 'keep', next));
+  lease.run(request, 'keep', new Recorder());
   connection.endAndIdle(1);
   await connection.gotExecute('SELECT 2');
   t.equal(lease.isRunning, true);
@@ -110,14 +107,14 @@ t.test('a lease that is closed by its observer over the end does not become idle
   const observer = new Recorder();
   let idles = 0;
   lease.on('idle', () => idles++);
-  lease.run(request, false, observer);
+  lease.run(request, 'keep', observer);
   observer.once('told', () => lease.close());
   connection.endAndIdle(1);
   await observer.hears('ended');
   await connection.gone();
   t.equal(lease.isClosed, true);
   t.equal(idles, 0);
-  t.throws(() => lease.run(request, false, observer), /closed/);
+  t.throws(() => lease.run(request, 'keep', observer), /closed/);
 });
 
 for (const together of [true, false]) {
@@ -125,7 +122,7 @@ for (const together of [true, false]) {
   t.test(`a cancelled statement leaves an idle connection, said ${title}`, async (t) => {
     const { lease, connection } = await openLease(t);
     const observer = new Recorder();
-    const handle = lease.run(request, false, observer);
+    const handle = lease.run(request, 'keep', observer);
     handle.cancel();
     const idle = once(lease, 'idle');
     if (together) {
@@ -145,7 +142,7 @@ for (const idle of [{ idle: true }, {}] as const) {
   t.test(`an observer that cancels over its rows does not hear the end that came with them, ${title}`, async (t) => {
     const { lease, connection } = await openLease(t);
     const observer = new Recorder();
-    const handle = lease.run(request, true, observer);
+    const handle = lease.run(request, 'clean', observer);
     observer.once('told', () => handle.cancel());
     const isIdle = once(lease, 'idle');
     connection.post({
@@ -165,11 +162,11 @@ for (const idle of [{ idle: true }, {}] as const) {
 t.test('late messages of an earlier statement do not reach the one that runs', async (t) => {
   const { lease, connection } = await openLease(t);
   const first = new Recorder();
-  const firstHandle = lease.run(request, false, first);
+  const firstHandle = lease.run(request, 'keep', first);
   connection.endAndIdle(1);
   await once(lease, 'idle');
   const second = new Recorder();
-  lease.run({ ...request, sql: 'SELECT 2' }, false, second);
+  lease.run({ ...request, sql: 'SELECT 2' }, 'keep', second);
   connection.post({ type: 'news', statement: 1, batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 } });
   connection.post({ type: 'examined', statement: 1, rows: 77 });
   connection.post({ type: 'news', statement: 1, end: { ok: false, failure: failureWith(1) } });
@@ -183,7 +180,7 @@ t.test('late messages of an earlier statement do not reach the one that runs', a
   firstHandle.cancel();
   connection.endAndIdle(2);
   await once(lease, 'idle');
-  lease.run({ ...request, sql: 'SELECT 3' }, false, new Recorder());
+  lease.run({ ...request, sql: 'SELECT 3' }, 'keep', new Recorder());
   await connection.gotExecute('SELECT 3');
   t.strictSame(
     connection.received.map(({ type }) => type),
@@ -197,13 +194,13 @@ t.test(
   async (t) => {
     const { lease, connection } = await openLease(t);
     const observer = new Recorder();
-    const handle = lease.run(request, false, observer);
+    const handle = lease.run(request, 'keep', observer);
     handle.cancel();
     handle.cancel();
     handle.credit(5, 5);
     await connection.got(({ type }) => type === 'cancel');
     t.equal(lease.isRunning, true);
-    t.throws(() => lease.run(request, false, new Recorder()), /running/);
+    t.throws(() => lease.run(request, 'keep', new Recorder()), /running/);
     connection.end(1);
     const idle = once(lease, 'idle');
     connection.post({ type: 'idle' });
@@ -214,7 +211,7 @@ t.test(
       ['execute', 'cancel'],
       'one cancel, and no credit after it',
     );
-    lease.run(request, false, new Recorder());
+    lease.run(request, 'keep', new Recorder());
     await connection.got((message) => message.type === 'execute' && message.statement === 2);
   },
 );
@@ -222,14 +219,14 @@ t.test(
 t.test('a cancel and an end that cross on their way do no harm', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  const handle = lease.run(request, false, observer);
+  const handle = lease.run(request, 'keep', observer);
   const idle = once(lease, 'idle');
   connection.endAndIdle(1);
   handle.cancel();
   await idle;
   t.strictSame(observer.told, ['started']);
   const next = new Recorder();
-  lease.run(request, false, next);
+  lease.run(request, 'keep', next);
   connection.end(2);
   await next.hears('ended');
   const cancel = await connection.got(({ type }) => type === 'cancel');
@@ -239,7 +236,7 @@ t.test('a cancel and an end that cross on their way do no harm', async (t) => {
 t.test('a connection that is lost fails its statement with 90006', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  lease.run(request, false, observer);
+  lease.run(request, 'keep', observer);
   const lost = once(lease, 'lost');
   connection.lose('the cable was cut');
   t.strictSame(await lost, ['the cable was cut']);
@@ -254,7 +251,7 @@ t.test('a statement that crossed with the loss of its connection is told as not 
     [2, 'failed 90006'],
   ] as const) {
     const { lease, connection } = await openLease(t);
-    lease.run(request, false, new Recorder());
+    lease.run(request, 'keep', new Recorder());
     connection.endAndIdle(1);
     await once(lease, 'idle');
     const heard: string[] = [];
@@ -263,7 +260,7 @@ t.test('a statement that crossed with the loss of its connection is told as not 
     const lost = once(lease, 'lost');
     lease.run(
       request,
-      false,
+      'keep',
       Object.assign(observer, { notBegun: (reason: string) => heard.push('not begun', reason) }),
     );
     connection.lose('the cable was cut', taken);
@@ -275,7 +272,7 @@ t.test('a statement that crossed with the loss of its connection is told as not 
 t.test('of a statement whose thread died it is not said that it has not begun', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  lease.run(request, false, Object.assign(observer, { notBegun: () => t.fail('nobody knows') }));
+  lease.run(request, 'keep', Object.assign(observer, { notBegun: () => t.fail('nobody knows') }));
   connection.die();
   await observer.hears('failed 90006');
 });
@@ -283,7 +280,7 @@ t.test('of a statement whose thread died it is not said that it has not begun', 
 t.test('a failure that the worker has told is not followed by another when the connection is lost', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  lease.run(request, false, observer);
+  lease.run(request, 'keep', observer);
   const lost = once(lease, 'lost');
   connection.post({
     type: 'news',
@@ -298,7 +295,7 @@ t.test('a failure that the worker has told is not followed by another when the c
 t.test('a thread that dies without a word fails the statements of its leases', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  lease.run(request, false, observer);
+  lease.run(request, 'keep', observer);
   const lost = once(lease, 'lost');
   connection.die();
   await lost;
@@ -336,7 +333,7 @@ t.test('columns that were told before come by their number', async (t) => {
     { number: 0 },
   ].entries()) {
     const observer = new Recorder();
-    lease.run(request, false, observer);
+    lease.run(request, 'keep', observer);
     connection.post({ type: 'news', statement: statement + 1, columns });
     connection.endAndIdle(statement + 1);
     await observer.hears('ended');
@@ -350,14 +347,14 @@ t.test('columns that were told before come by their number', async (t) => {
 
 t.test('columns of a statement that nobody listens to any more are known to the next', async (t) => {
   const { lease, connection } = await openLease(t);
-  lease.run(request, false, new Recorder()).cancel();
+  lease.run(request, 'keep', new Recorder()).cancel();
   const columns = [{ name: 'a', type: { name: 'Int32' as const }, nullable: false }];
   connection.post({ type: 'news', statement: 1, columns: { number: 0, columns } });
   const idle = once(lease, 'idle');
   connection.post({ type: 'idle' });
   await idle;
   const observer = new Recorder();
-  lease.run(request, false, observer);
+  lease.run(request, 'keep', observer);
   connection.post({ type: 'news', statement: 2, columns: { number: 0 } });
   await observer.hears('columns a');
 });
@@ -365,7 +362,7 @@ t.test('columns of a statement that nobody listens to any more are known to the 
 t.test('a closed lease stays closed, whatever was on its way to it', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  lease.run(request, false, observer);
+  lease.run(request, 'keep', observer);
   let emitted = 0;
   lease.on('idle', () => emitted++).on('lost', () => emitted++);
   connection.endAndIdle(1);
@@ -379,17 +376,17 @@ t.test('a closed lease stays closed, whatever was on its way to it', async (t) =
   t.equal(lease.isRunning, false);
   t.equal(emitted, 0);
   t.strictSame(observer.told, ['started']);
-  t.throws(() => lease.run(request, false, observer), /closed/);
+  t.throws(() => lease.run(request, 'keep', observer), /closed/);
 });
 
 t.test('rows that follow an end are told after it, and the next statement runs meanwhile', async (t) => {
   const { lease, connection } = await openLease(t);
   const [first, second] = [new Recorder(), new Recorder()];
-  const handle = lease.run(request, false, first);
+  const handle = lease.run(request, 'keep', first);
   connection.post({ type: 'news', statement: 1, spilled: { rows: 5, bytes: 50 } });
   connection.endAndIdle(1, 5);
   await once(lease, 'idle');
-  lease.run({ ...request, sql: 'SELECT 2' }, false, second);
+  lease.run({ ...request, sql: 'SELECT 2' }, 'keep', second);
   handle.credit(7, 3);
   t.match(await connection.got(({ type }) => type === 'credit'), { statement: 1, bytes: 7, rows: 3 });
   connection.post({ type: 'news', statement: 1, batch: batchOf(2), fromDisk: true });
@@ -401,7 +398,7 @@ t.test('rows that follow an end are told after it, and the next statement runs m
   t.strictSame(second.told, ['started', 'rows 1', 'ended']);
   handle.credit(1, 1);
   handle.cancel();
-  lease.run({ ...request, sql: 'SELECT 3' }, false, new Recorder());
+  lease.run({ ...request, sql: 'SELECT 3' }, 'keep', new Recorder());
   await connection.gotExecute('SELECT 3');
   t.equal(connection.received.filter(({ type }) => type === 'credit' || type === 'cancel').length, 1, 'all has come');
 });
@@ -411,7 +408,7 @@ t.test('rows that are to come can be cancelled, and lost, each without the other
   const observers = [new Recorder(), new Recorder(), new Recorder()] as const;
   const handles = [];
   for (const [index, observer] of observers.entries()) {
-    handles.push(lease.run(request, false, observer));
+    handles.push(lease.run(request, 'keep', observer));
     connection.endAndIdle(index + 1, 4);
     await once(lease, 'idle');
   }
@@ -432,10 +429,10 @@ t.test('rows that are to come can be cancelled, and lost, each without the other
 t.test('a lease that is closed while rows are to come lets the connection go, and hands them over', async (t) => {
   const { lease, connection } = await openLease(t);
   const [trailing, running] = [new Recorder(), new Recorder()];
-  const handle = lease.run(request, false, trailing);
+  const handle = lease.run(request, 'keep', trailing);
   connection.endAndIdle(1, 3);
   await once(lease, 'idle');
-  lease.run(request, false, running);
+  lease.run(request, 'keep', running);
   lease.close();
   lease.close();
   await connection.got(({ type }) => type === 'close');
@@ -448,16 +445,16 @@ t.test('a lease that is closed while rows are to come lets the connection go, an
   t.strictSame(trailing.told, ['started', 'ended, 3 to come', 'spilled rows 3']);
   t.strictSame(running.told, ['started'], 'of what ran nothing is told');
   t.equal(connection.received.filter(({ type }) => type === 'close').length, 1);
-  t.throws(() => lease.run(request, false, running), /closed/);
+  t.throws(() => lease.run(request, 'keep', running), /closed/);
 });
 
 t.test('rows that are to come outlast the connection', async (t) => {
   const { lease, connection } = await openLease(t);
   const [trailing, running] = [new Recorder(), new Recorder()];
-  const handle = lease.run(request, false, trailing);
+  const handle = lease.run(request, 'keep', trailing);
   connection.endAndIdle(1, 3);
   await once(lease, 'idle');
-  lease.run(request, false, running);
+  lease.run(request, 'keep', running);
   const lost = once(lease, 'lost');
   connection.post({ type: 'lost', reason: 'the cable was cut', received: 2, hasRowsToCome: false, mayRunOn: true });
   await lost;
@@ -477,14 +474,14 @@ t.test('a thread that dies takes the rows that were to come with it, and that is
   ] as const) {
     const { lease, connection } = await openLease(t);
     const [trailing, read, running] = [new Recorder(), new Recorder(), new Recorder()];
-    lease.run({ ...request, sql }, false, trailing);
+    lease.run({ ...request, sql }, 'keep', trailing);
     connection.endAndIdle(1, 3);
     await once(lease, 'idle');
-    lease.run(request, false, read);
+    lease.run(request, 'keep', read);
     connection.endAndIdle(2, 1);
     connection.post({ type: 'news', statement: 2, batch: batchOf(1), fromDisk: true });
     await read.hears('spilled rows 1');
-    lease.run({ ...request, sql: 'DELETE FROM t' }, false, running);
+    lease.run({ ...request, sql: 'DELETE FROM t' }, 'keep', running);
     const lost = once(lease, 'lost');
     connection.die();
     await lost;
@@ -501,7 +498,7 @@ t.test(
   async (t) => {
     const { lease, connection } = await openLease(t);
     const observer = new Recorder();
-    lease.run(request, false, observer);
+    lease.run(request, 'keep', observer);
     const lost = once(lease, 'lost');
     connection.post({ type: 'lost', reason: 'the cable was cut', received: 1, hasRowsToCome: true, mayRunOn: true });
     await lost;

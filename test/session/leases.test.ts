@@ -201,8 +201,8 @@ t.test('a thread that dies takes the leases on it and no others', async (t) => {
   const { leases, workers } = openLeases(t);
   const [a, b] = [await acquire(leases, 'anna'), await acquire(leases, 'anna')];
   const [doomed, other] = [new Recorder(), new Recorder()];
-  a.run(request, false, doomed);
-  b.run(request, false, other);
+  a.run(request, 'keep', doomed);
+  b.run(request, 'keep', other);
   workers.connections[0]?.die();
   await doomed.hears('failed 90006');
   workers.connections[1]?.end(1);
@@ -242,7 +242,7 @@ t.test('a statement that runs is waited for when all is to settle, but not for e
   const { leases, workers } = openLeases(t);
   await leases.settled(60_000);
   const lease = await acquire(leases, 'anna');
-  lease.run(request, true, new Recorder());
+  lease.run(request, 'clean', new Recorder());
   const began = performance.now();
   await leases.settled(50);
   t.ok(performance.now() - began >= 49);

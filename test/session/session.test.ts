@@ -32,7 +32,7 @@ t.test('a one-off session asks for a clean connection and ends, for reuse, with 
   t.equal(session.isKept, false);
   const observer = new Recorder();
   session.run(request, observer);
-  t.match(await connection.got(({ type }) => type === 'execute'), { clean: true });
+  t.match(await connection.got(({ type }) => type === 'execute'), { after: 'clean' });
   connection.end(1);
   await observer.hears('ended');
   t.strictSame(ends, [], 'not before the connection is ready again');
@@ -62,7 +62,7 @@ t.test('the statements of a kept session run one at a time in order of arrival',
   await observers[2]?.hears('ended');
   t.strictSame(connection.executed, ['a', 'b', 'c']);
   t.ok(
-    connection.received.every((message) => message.type !== 'execute' || !message.clean),
+    connection.received.every((message) => message.type !== 'execute' || message.after === 'keep'),
     'nothing is cleaned up between them',
   );
 });

@@ -25,6 +25,7 @@ import { Executor } from '#src/worker/executor.js';
 import { Watchdog } from '#src/worker/watchdog.js';
 import { seeded } from '../support/random.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { statement as plain } from '../support/statement.ts';
 
 // Both servers share the machine with whatever else it does.
 t.setTimeout(240_000);
@@ -82,7 +83,7 @@ class Peer {
   start(sql: string, more: More = {}): number {
     const statement = ++this.#statement;
     const credit = { creditBytes: 64 * MiB, creditRows: 1_000_000 };
-    this.post({ type: 'execute', statement, sql, clean: false, gzip: null, ...credit, ...more });
+    this.post({ type: 'execute', statement, ...plain(sql), after: 'keep', gzip: null, ...credit, ...more });
     return statement;
   }
 
@@ -154,7 +155,7 @@ for (const server of await sharedServers()) {
       let together = 0;
       for (let round = 0; round < 100; round++) {
         const idles = peer.idles;
-        const told = await peer.run(`SELECT ${round}`, { clean: true });
+        const told = await peer.run(`SELECT ${round}`, { after: 'clean' });
         t.equal(peer.idles, idles + 1);
         t.equal(told.batches.join(), `[${round}]`);
         if (told.order.at(-1)?.endsWith('+idle')) together++;
@@ -213,7 +214,7 @@ for (const server of await sharedServers()) {
     await t.test('an end that takes the last of the credit leaves the connection to the next statement', async (t) => {
       const { peer } = await open(t, server);
       t.strictSame((await peer.run('SELECT 1', { creditBytes: 1 })).order, ['columns+batch+end+idle']);
-      t.equal((await peer.run('SELECT 2', { creditBytes: 1, clean: true })).batches.join(), '[2]');
+      t.equal((await peer.run('SELECT 2', { creditBytes: 1, after: 'clean' })).batches.join(), '[2]');
       t.equal((await peer.run('SELECT 3')).batches.join(), '[3]');
     });
 
@@ -337,7 +338,9 @@ for (const server of await sharedServers()) {
       for (let round = 0; round < 3; round++) {
         for (let columns = 1; columns <= 40; columns++) {
           const names = Array.from({ length: columns }, (_, column) => `c${columns}_${column}`);
-          const told = await peer.run(`SELECT ${names.map((name) => `1 AS ${name}`).join()}`, { clean: round === 1 });
+          const told = await peer.run(`SELECT ${names.map((name) => `1 AS ${name}`).join()}`, {
+            after: round === 1 ? 'clean' : 'keep',
+          });
           const toldNames = told.columns?.map(({ name }) => name).join();
           if (toldNames !== names.join()) t.fail(`round ${round}, ${columns} columns: ${toldNames}`);
         }
@@ -438,8 +441,8 @@ for (const server of await sharedServers()) {
         'SELECT nothing',
         'BEGIN',
       ]) {
-        await peer.run(sql, { clean: true });
-        const told = await peer.run(lookAround, { clean: true });
+        await peer.run(sql, { after: 'clean' });
+        const told = await peer.run(lookAround, { after: 'clean' });
         t.equal(told.batches.join(), cleanSurroundings(database), sql);
       }
     });
@@ -455,7 +458,7 @@ for (const server of await sharedServers()) {
           random(2) === 0
             ? `SELECT @x := ${round}, SLEEP(${random(4) / 1000})`
             : `SET @x = ${round}, net_write_timeout = 7`;
-        const statement = peer.start(sql, { clean: true });
+        const statement = peer.start(sql, { after: 'clean' });
         await delay(random(8) / 2);
         peer.post({ type: 'cancel', statement });
         await until(() => peer.idles > idles || peer.closed);
@@ -466,7 +469,7 @@ for (const server of await sharedServers()) {
           lease = await open(t, server);
           continue;
         }
-        const around = await peer.run(lookAround, { clean: true });
+        const around = await peer.run(lookAround, { after: 'clean' });
         if (around.batches.join() !== cleanSurroundings(database)) t.fail(`round ${round}: ${around.batches.join()}`);
       }
       t.comment(ends);
@@ -503,7 +506,7 @@ for (const server of await sharedServers()) {
         })();
         await delay(random(3));
         const sql = `INSERT INTO ${database}.t SELECT ${round}, SLEEP(${random(6) / 1000})`;
-        const statement = peer.start(`${sql} + (@x := 1)`, { clean: true });
+        const statement = peer.start(`${sql} + (@x := 1)`, { after: 'clean' });
         await until(() => peer.idles > idles || peer.closed);
         storms = false;
         await storm;
@@ -543,7 +546,7 @@ for (const server of await sharedServers()) {
         ] as const) {
           const { database, peer } = await open(t, server);
           if (!sql.startsWith('DROP')) await server.sql(`DROP DATABASE ${database}`);
-          const statement = peer.start(sql.replace('%', database), { clean: true });
+          const statement = peer.start(sql.replace('%', database), { after: 'clean' });
           await until(() => peer.closed);
           const told = peer.told(statement);
           t.match(told.end, end, sql);
@@ -571,7 +574,7 @@ for (const server of await sharedServers()) {
         const { peer } = lease;
         proxy.forward = forward;
         const begin = performance.now();
-        const statement = peer.start(sql, { clean: sql !== 'SET NAMES latin1' });
+        const statement = peer.start(sql, { after: sql !== 'SET NAMES latin1' ? 'clean' : 'keep' });
         await Promise.race([until(() => peer.closed), delay(3_000)]);
         t.match(peer.told(statement).end, { ok: true }, what);
         t.match(peer.messages.at(-1), { type: 'lost', reason: /not made ready for the next statement within 500 ms/ });
@@ -598,7 +601,7 @@ for (const server of await sharedServers()) {
       const { id, peer } = await open(t, server, { connectTimeoutMs: 500 }, { address: proxy.address });
       let kills = 0;
       proxy.forward = (chunk) => (chunk.includes('KILL QUERY') && kills++ === 0 ? nothing : chunk);
-      const statement = peer.start('SELECT SLEEP(100)', { clean: true });
+      const statement = peer.start('SELECT SLEEP(100)', { after: 'clean' });
       await runs(server, id);
       peer.post({ type: 'cancel', statement });
       await until(() => peer.idles === 1 || peer.closed);
@@ -611,7 +614,7 @@ for (const server of await sharedServers()) {
       const proxy = await startProxy(t, server.port);
       const limits = { connectTimeoutMs: 1_000, pingMs: 300, killTimeoutMs: 20_000 };
       const { id, peer } = await open(t, server, limits, { address: proxy.address });
-      const statement = peer.start('SELECT SLEEP(100)', { clean: false });
+      const statement = peer.start('SELECT SLEEP(100)', { after: 'keep' });
       await runs(server, id);
       // From its first kill on, nothing but the connection itself is answered.
       let isMute = false;
@@ -642,7 +645,7 @@ for (const server of await sharedServers()) {
       proxy.left = (far) => {
         if (far !== late?.far) far.destroy();
       };
-      const statement = peer.start('SELECT SLEEP(100)', { clean: true });
+      const statement = peer.start('SELECT SLEEP(100)', { after: 'clean' });
       await runs(server, id);
       peer.post({ type: 'cancel', statement });
       await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id} AND INFO IS NOT NULL`)) === '0');
@@ -998,7 +1001,9 @@ async function open(
   const peer = startExecutor(t, { ...own, address: address ?? own.address });
   await until(() => peer.messages.length > 0);
   t.match(peer.messages[0], { type: 'opened', connection: Number });
-  const id = Number((await peer.run('SELECT CONNECTION_ID()', { clean: true })).batches.join().replaceAll(/\D/g, ''));
+  const id = Number(
+    (await peer.run('SELECT CONNECTION_ID()', { after: 'clean' })).batches.join().replaceAll(/\D/g, ''),
+  );
   peer.idles = 0;
   return { database, id, peer };
 }

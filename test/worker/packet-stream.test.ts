@@ -17,6 +17,7 @@ import { allKinds, type Cell, randomCell, referenceCell } from '../support/cells
 import { rowReader } from '../support/mysql2-rows.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { rowPayload } from '../support/row-packets.ts';
+import { statement as plain } from '../support/statement.ts';
 
 t.setTimeout(120_000);
 
@@ -99,7 +100,7 @@ class ByExecution extends Reading {
 
   constructor(creditBytes = noLimit, creditRows = noLimit, rowBytesMax = noLimit) {
     super(rowBytesMax);
-    const statement = { type: 'execute', statement: 1, sql: 'SELECT', clean: false, gzip: null } as const;
+    const statement = { type: 'execute', statement: 1, ...plain('SELECT'), after: 'keep', gzip: null } as const;
     this.execution = new Execution(
       { ...statement, creditBytes, creditRows },
       {
