@@ -25,7 +25,15 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
     () => {},
   );
   const sessions = new Sessions(
-    { sessionsMax: 2, sessionsPerUserMax: 2, sessionIdleMsMax: 60_000, sessionQueueMax: 8, ...options },
+    {
+      sessionsMax: 2,
+      sessionsPerUserMax: 2,
+      sessionIdleMsMax: 60_000,
+      heldIdleMs: 60_000,
+      endedMax: 10,
+      sessionQueueMax: 8,
+      ...options,
+    },
     leases,
     (event) => events.push(event),
   );
