@@ -267,7 +267,7 @@ export class Handlers {
           if (query !== undefined) queries.touch(query);
           return query === undefined;
         });
-        if (client !== null) sessions.renew(client, user);
+        sessions.renew(client, user);
         return reply(response, heartbeatReply(databend, unknown));
       }
     }

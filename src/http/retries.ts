@@ -10,7 +10,7 @@ interface Begun {
 }
 
 export type Retried =
-  | { readonly type: 'query'; readonly query: Query; readonly isFirst: boolean }
+  | { readonly type: 'query'; readonly query: Query }
   /** The key stands for another body. */
   | { readonly type: 'other body' }
   /** The query has been there, and is no more. */
@@ -41,11 +41,11 @@ export class Retries {
     const name = `${user.length}:${user}${key}`;
     const digest = hash('sha256', body, 'base64');
     const before = this.#begun.get(name);
-    if (before === undefined) return { type: 'query', query: await this.#begin(name, digest, begin), isFirst: true };
+    if (before === undefined) return { type: 'query', query: await this.#begin(name, digest, begin) };
     if (before.digest !== digest) return { type: 'other body' };
     const query = await before.query;
     const { id } = query.identity;
-    if (this.#queries.find(id, user) === query) return { type: 'query', query, isFirst: false };
+    if (this.#queries.find(id, user) === query) return { type: 'query', query };
     return { type: 'removed', id, reason: this.#queries.whyRemoved(id, user) ?? 'is no more' };
   }
 

@@ -76,7 +76,7 @@ export class Session {
   }
 
   /** Its client is there: the clock begins anew. */
-  renew(client: string): void {
+  renew(client: string | null): void {
     if (client === this.#options.client) this.#idleTimer?.refresh();
   }
 

@@ -153,7 +153,7 @@ export class Sessions {
   }
 
   /** The client is there: what is held for it is held for longer. */
-  renew(client: string, user: string): void {
+  renew(client: string | null, user: string): void {
     for (const session of this.#kept.values()) if (session.owner === user) session.renew(client);
   }
 

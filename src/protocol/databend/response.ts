@@ -1,9 +1,9 @@
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { Failure } from '../../wire/failures.ts';
-import type { Column, Outcome } from '../../wire/statement.ts';
+import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { wordAt } from '../../wire/words.ts';
 import { aroundRows, type QueryFacts, type QueryReplies, type Reply } from '../reply.ts';
-import { type ClientSession, type Handles, sessionAfter } from './session.ts';
+import { type ClientSession, type Handles, sessionAfter, sessionWithoutHeld } from './session.ts';
 import { timezoneOf } from './timezone.ts';
 import { typeName } from './types.ts';
 import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
@@ -15,6 +15,9 @@ export interface DatabendServer {
   /** The database's own, by which clients tell what a server can; empty as long as it is not known. */
   readonly version: () => string;
 }
+
+/** Of failures after which there is no session any more: it was not found, or its connection was lost. */
+const goneCodes = new Set([90001, 90006]);
 
 /** What drivers look for to learn how many rows a statement has changed. */
 const counted: { readonly [word: string]: string } = {
@@ -44,7 +47,10 @@ export class DatabendReplies implements QueryReplies {
 
   page(query: QueryFacts, page: Page): Reply {
     const { id } = query.identity;
-    const nextUri = page.next === null ? finalUri(id) : pageUri(id, page.next);
+    const { state, next } = page;
+    // Nobody comes for the last answer of what has not even been begun.
+    const isOver = state.name === 'Failed' && state.failure.outcome === 'not_started';
+    const nextUri = isOver ? null : next === null ? finalUri(id) : pageUri(id, next);
     const count = this.#countRow(page);
     if (count !== null) {
       const schema = `[{"name":"${count.name}","type":"UInt64"}]`;
@@ -84,19 +90,25 @@ export class DatabendReplies implements QueryReplies {
     nextUri: string | null,
   ): [string, string] {
     const failure = state.name === 'Failed' ? state.failure : null;
-    const session =
-      state.name === 'Running'
-        ? null
-        : sessionAfter(this.#session, sessionState, this.#server.handles.of(sessionId, this.#user));
+    const session = this.#sessionAfter(sessionId, sessionState, failure);
+    // Nobody knows before there are columns, or the end.
+    const hasResultSet = schema === '[]' && state.name === 'Running' ? null : schema !== '[]';
     const outcome = state.name === 'Succeeded' ? state.outcome : null;
     return [
       `{"id":"${id}","session_id":"${sessionId}","node_id":"${this.#server.handles.node}","state":"${state.name}",` +
         `"session":${JSON.stringify(session)},"error":${errorOf(failure)},"warnings":${warningsOf(outcome)},` +
-        `"has_result_set":${schema !== '[]'},"schema":${schema},"data":[`,
+        `"has_result_set":${hasResultSet},"schema":${schema},"data":[`,
       `],"affect":null,"result_timeout_secs":${this.#server.resultTimeoutSecs},` +
         `"settings":{"timezone":"${this.#timezone}"},"stats":${statsOf(stats)},"stats_uri":"${statsUri(id)}",` +
         `"final_uri":"${finalUri(id)}","next_uri":${nextUri === null ? 'null' : `"${nextUri}"`},"kill_uri":"${killUri(id)}"}`,
     ];
+  }
+
+  /** null: what it has is to stay as it is. */
+  #sessionAfter(id: string, state: SessionState | null, failure: Failure | null): ClientSession | null {
+    if (state !== null) return sessionAfter(this.#session, state, this.#server.handles.of(id, this.#user));
+    const isGone = failure !== null && goneCodes.has(failure.code);
+    return isGone && this.#session.internal ? sessionWithoutHeld(this.#session) : null;
   }
 
   #reply(query: QueryFacts, { state }: Snapshot, body: Reply['body'], rows: number): Reply {

@@ -66,15 +66,20 @@ export function handleOf({ internal }: ClientSession, user: string, handles: Han
  * What the client is to carry from now on.
  * @param handle to its held session
  */
-export function sessionAfter(before: ClientSession, state: SessionState | null, handle: string): ClientSession {
-  const isHeld = state?.isHeld === true;
+export function sessionAfter(before: ClientSession, state: SessionState, handle: string): ClientSession {
   return {
     ...before,
-    database: state?.schema ?? before.database ?? 'default',
-    settings: { ...before.settings, ...state?.variables },
-    txn_state: state?.inTransaction ? 'Active' : 'AutoCommit',
-    need_sticky: isHeld,
-    need_keep_alive: isHeld,
-    internal: isHeld ? handle : null,
+    database: state.schema ?? before.database ?? 'default',
+    settings: { ...before.settings, ...state.variables },
+    txn_state: state.inTransaction ? 'Active' : 'AutoCommit',
+    // Clients log out if they were to keep it alive, and so what is held ends with them.
+    need_sticky: state.isHeld,
+    need_keep_alive: state.isHeld,
+    internal: state.isHeld ? handle : null,
   };
+}
+
+/** The same when what was held for it is gone, lest every statement from now on should fail for that. */
+export function sessionWithoutHeld(before: ClientSession): ClientSession {
+  return { ...before, txn_state: 'AutoCommit', need_sticky: false, need_keep_alive: false, internal: null };
 }
