@@ -103,7 +103,7 @@ for (const server of await sharedServers()) {
       t.strictSame(Object.keys(JSON.parse(stats.text)), ['state', 'error', 'warnings', 'stats']);
       t.equal((await get(url, first.kill_uri, { ...asClient, method: 'POST' })).status, 200);
       const killed = bodyOf(await get(url, first.next_uri as string, asClient));
-      t.match(killed, { state: 'Failed', error: { code: 90002 }, next_uri: /\/final$/ });
+      t.match(killed, { state: 'Failed', error: { code: 60002 }, next_uri: /\/final$/ });
       t.match(bodyOf(await get(url, killed.next_uri as string, asClient)), { state: 'Failed', next_uri: null });
     });
 
@@ -228,11 +228,11 @@ for (const server of await sharedServers()) {
       }
       t.match(await run('SELECT 1', kept), { state: 'Succeeded' }, 'heartbeats have kept it');
       const expired = await run('SELECT 1', lost);
-      t.match(expired, { state: 'Failed', error: { code: 90001, message: /idle for 2 s.*rolled back/ } });
+      t.match(expired, { state: 'Failed', error: { code: 60001, message: /idle for 2 s.*rolled back/ } });
       t.match(expired.session, { txn_state: 'AutoCommit', need_sticky: false, internal: null });
       t.strictSame((await run('SELECT 1', expired.after)).data, [['1']]);
       t.equal((await jsonPost(sluice, '/v1/session/logout', undefined, login)).status, 200);
-      await until(async () => (await run('SELECT 1', kept)).error?.code === 90001);
+      await until(async () => (await run('SELECT 1', kept)).error?.code === 60001);
       t.match((await run('SELECT 1', kept)).error, { message: /logged out/ });
     });
 
@@ -279,7 +279,7 @@ for (const server of await sharedServers()) {
       t.strictSame(
         byPlace.data,
         [['1', "it's", null, '1', '0.5', '\\', '18446744073709551615']],
-        byPlace.error?.message,
+        String(byPlace.error?.message),
       );
       const byName = bodyOf(await send("SELECT :b, ':a', :a, :b", { params: { a: 1, b: 'x' } }));
       t.strictSame(byName.data, [['x', ':a', '1', 'x']], String(byName.error?.message));
