@@ -93,10 +93,13 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       // Older than what the clocks of two programs may differ by.
       await delay(3_000);
       await server.restart();
-      // Others have the ids now, and run something for longer than the next server lives.
+      const holder = server.sql("SELECT GET_LOCK('gate', 0); SELECT SLEEP(60), 'holder'");
+      holder.catch(() => {});
+      await until(async () => (await countOf(server, '%holder%')) === 1);
+      // Others have the ids now, and run something until the next server has looked at them.
       while (Number(await server.sql('SELECT CONNECTION_ID()')) < Math.min(...ids) - 1);
       const count = Math.max(...ids) - Math.min(...ids) + 1;
-      const others = Array.from({ length: count }, () => server.sql("SELECT SLEEP(12), 'bystander'"));
+      const others = Array.from({ length: count }, () => server.sql("SELECT GET_LOCK('gate', 60), 'bystander'"));
       await until(async () => (await countOf(server, '%bystander%')) === count);
       const theirs = (await idOf(server, '%bystander%')).split('\n').map(Number);
       t.ok(
@@ -108,6 +111,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       await until(async () => journals(dataDir).length === 1);
       // What it writes comes by a pipe, and may come after the file is gone.
       await until(async () => next.log().includes('orphans_ended'));
+      await server.sql(`KILL ${await idOf(server, '%holder%')}`);
       for (const other of await Promise.allSettled(others)) t.equal(other.status, 'fulfilled');
     });
 
