@@ -56,6 +56,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
   /** What the numbers of columns stand for. */
   readonly #columns: (readonly Column[])[] = [];
   #statement = 0;
+  #isHeld = false;
   /** The last statement, if not everything of it is told. */
   #last: Told | null = null;
   /** Those before it of which rows are to come, by their numbers. */
@@ -98,12 +99,22 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return this.#state === 'closed';
   }
 
+  /**
+   * Whether the statements that were run with `hold` have left what the session is kept for, as far as is known: when it is
+   * idle, it is known.
+   */
+  get isHeld(): boolean {
+    return this.#isHeld;
+  }
+
   run(request: StatementRequest, after: Afterwards, observer: StatementObserver): StatementHandle {
     if (this.#state !== 'idle') throw new Error(`a statement was given to a lease that is ${this.#state}`);
     this.#state = 'running';
     const statement = ++this.#statement;
     if (this.#last !== null) this.#trailing.set(this.#last.statement, this.#last);
-    this.#last = { statement, observer, sql: request.sql, isAlone: after !== 'keep', rowsToCome: null };
+    const isAlone = after === 'clean' || (after === 'hold' && !this.#isHeld);
+    if (after === 'clean') this.#isHeld = false;
+    this.#last = { statement, observer, sql: request.sql, isAlone, rowsToCome: null };
     this.#channel.post({ ...request, type: 'execute', statement, after });
     observer.started();
     return {
@@ -131,6 +142,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
   }
 
   #receive(message: FromWorker): void {
+    if ((message.type === 'news' || message.type === 'idle') && message.session !== undefined) {
+      this.#isHeld = message.session.isHeld;
+    }
     if (message.type === 'news') {
       this.#tell(message);
       // Whoever ends the session over it does not keep the statement's end from being told.

@@ -113,9 +113,9 @@ export type FromWorker =
   | { readonly type: 'examined'; readonly statement: number; readonly rows: number }
   /**
    * The connection is ready for its next statement. Comes with the `end` of a statement or after it; before it only if rows
-   * are being put to disk.
+   * are being put to disk. `session`: see `news`, whether or not it was told there.
    */
-  | { readonly type: 'idle' }
+  | { readonly type: 'idle'; readonly session?: SessionState }
   /**
    * The connection is gone. `received` is the number of the last statement that was taken, or 0; if that has ended, and rows
    * of it are on disk, its end and they still follow, as do those of earlier ones. `mayRunOn`: in the database, a statement

@@ -141,6 +141,7 @@ export class PlainAnswer implements Answer {
   readonly takeRows = null;
   readonly #done: (error: DriverError | null) => void;
   readonly failed: (error: DriverError) => void;
+  readonly #told: ((ending: Ending) => void) | null;
   /** Packets until the rows begin: the columns, and the EOF after them. */
   #columnPackets = 0;
   #inRows = false;
@@ -148,10 +149,16 @@ export class PlainAnswer implements Answer {
   /**
    * @param done called when the command has ended, with its error if it failed
    * @param lost called instead when no answer will come
+   * @param told called before `done` with the end of a command that succeeded without rows
    */
-  constructor(done: (error: DriverError | null) => void, lost: (error: DriverError) => void) {
+  constructor(
+    done: (error: DriverError | null) => void,
+    lost: (error: DriverError) => void,
+    told: ((ending: Ending) => void) | null = null,
+  ) {
     this.#done = done;
     this.failed = lost;
+    this.#told = told;
   }
 
   packet(bytes: Buffer, start: number, end: number): boolean {
@@ -165,6 +172,7 @@ export class PlainAnswer implements Answer {
       return true;
     }
     if (this.#inRows ? isEof(bytes, start, end) : bytes[start] === 0x00) {
+      if (!this.#inRows) this.#told?.(readOk(bytes, start, end));
       this.#done(null);
       return true;
     }

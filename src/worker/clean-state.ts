@@ -1,5 +1,6 @@
 import { type Connection, Pipeline, type PlainCommand } from './connection.ts';
 import { type DriverError, isConnectionLost } from './failures.ts';
+import type { Ending } from './packets.ts';
 
 /**
  * Text in utf8mb4, and a database that waits for a reader as long as we do (`net_write_timeout` would end a result
@@ -15,6 +16,8 @@ export const readOnlySession = 'SET SESSION TRANSACTION READ ONLY';
  * with the schema selected and our variables set.
  */
 export class CleanState {
+  /** The schema that is selected; null if none is. */
+  readonly database: string | null;
   readonly #way: WayBack;
   /** The same, with the schema selected anew; null if there is none. */
   readonly #wayToSchema: WayBack | null;
@@ -22,6 +25,7 @@ export class CleanState {
   readonly #wayAfterChange: WayBack | null;
 
   private constructor(database: string | null, after: readonly CleaningCommand[], afterChange: WayBack | null) {
+    this.database = database;
     this.#way = new WayBack([reset, ...after]);
     this.#wayToSchema = database === null ? null : new WayBack([reset, { type: 'init db', database }, ...after]);
     this.#wayAfterChange = afterChange;
@@ -49,15 +53,15 @@ export class CleanState {
    * Makes the connection as new: COM_RESET_CONNECTION rolls back, drops temporary tables, releases locks and forgets
    * variables and prepared statements (MySQL manual, "mysql_reset_connection()"); what it leaves as it is follows in
    * the same write, so that the whole costs one round trip.
-   * @param sql the statement that ran on it
+   * @param sql the statement that ran on it; null if there were several
    * @throws DriverError if it failed; the connection is of no more use then
    */
-  async restore(connection: Connection, sql: string): Promise<void> {
-    const wayBack = this.wayBack(sql);
+  async restore(connection: Connection, sql: string | null): Promise<void> {
+    const wayBack = sql === null ? this.#wayToSchema : this.wayBack(sql);
     // There is no command that selects no schema, but a new login does.
     if (wayBack === null) await connection.changeUser();
     for (const way of [this.#wayAfterChange, wayBack ?? this.#way]) {
-      if (way !== null) way.check(await connection.pipeline(way.pipeline));
+      if (way !== null) await way.run(connection);
     }
   }
 
@@ -92,6 +96,14 @@ export class WayBack {
   constructor(commands: readonly CleaningCommand[]) {
     this.#commands = commands;
     this.pipeline = new Pipeline(commands);
+  }
+
+  /**
+   * @param told is given the ends of the commands
+   * @throws DriverError if one failed that must not
+   */
+  async run(connection: Connection, told: ((ending: Ending) => void) | null = null): Promise<void> {
+    this.check(await connection.pipeline(this.pipeline, told));
   }
 
   /**

@@ -7,7 +7,7 @@ import { type Answer, PlainAnswer, type ResultSink, StatementAnswer } from './an
 import type { DriverError } from './failures.ts';
 import { headroomBytes, kernel, readBytes } from './kernel.ts';
 import { PacketStream } from './packet-stream.ts';
-import { isError, readError } from './packets.ts';
+import { type Ending, isError, readError } from './packets.ts';
 
 /*
  * The only file that knows mysql2. The driver connects, negotiates TLS and logs in; from then on we write the commands
@@ -42,9 +42,10 @@ interface DriverConnection extends EventEmitter {
 export type PlainCommand =
   | { readonly type: 'query'; readonly sql: string }
   | { readonly type: 'init db'; readonly database: string }
+  | { readonly type: 'ping' }
   | { readonly type: 'reset connection' };
 
-const commandCodes = { 'init db': 0x02, query: 0x03, 'reset connection': 0x1f } as const;
+const commandCodes = { 'init db': 0x02, query: 0x03, ping: 0x0e, 'reset connection': 0x1f } as const;
 const packetBytesMax = 0xffffff;
 const packetHeaderBytes = 4;
 
@@ -218,13 +219,25 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
 
   /**
    * Sends commands in one write.
+   * @param told is given the ends of those that succeed without rows, in order
    * @returns for each of them its error, or null if it succeeded
    * @throws DriverError if the connection is lost
    */
-  pipeline(pipeline: Pipeline): Promise<(DriverError | null)[]> {
-    const errors = this.#awaitAll(pipeline);
+  pipeline(pipeline: Pipeline, told: ((ending: Ending) => void) | null = null): Promise<(DriverError | null)[]> {
+    const errors = this.#awaitAll(pipeline, told);
     this.#write(pipeline.bytes);
     return errors;
+  }
+
+  /** Sends in one write whatever is given by a function. */
+  together(give: () => void): void {
+    const { stream } = this.#driver;
+    stream.cork();
+    try {
+      give();
+    } finally {
+      stream.uncork();
+    }
   }
 
   /**
@@ -308,14 +321,14 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     this.#answers.push(answer);
   }
 
-  #awaitAll({ length }: Pipeline): Promise<(DriverError | null)[]> {
+  #awaitAll({ length }: Pipeline, told: ((ending: Ending) => void) | null = null): Promise<(DriverError | null)[]> {
     return new Promise((resolve, reject) => {
       const errors: (DriverError | null)[] = [];
       const done = (error: DriverError | null): void => {
         errors.push(error);
         if (errors.length === length) resolve(errors);
       };
-      for (let command = 0; command < length; command++) this.#await(new PlainAnswer(done, reject));
+      for (let command = 0; command < length; command++) this.#await(new PlainAnswer(done, reject, told));
     });
   }
 

@@ -2,7 +2,7 @@ import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
 import type { FromWorker, SpillLimits, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
-import type { Batch, CellFormat, Column, GzipRequest } from '../wire/statement.ts';
+import type { Afterwards, Batch, CellFormat, Column, GzipRequest, SessionState } from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { saysNothing } from './comments.ts';
@@ -81,9 +81,12 @@ export interface ExecutionHost {
  */
 export class Execution implements ResultSink {
   readonly number: number;
-  /** Whether the session is made as new when it has ended. */
-  readonly clean: boolean;
+  readonly after: Afterwards;
+  /** Whether it is of no session, so that nothing is lost but itself. */
+  readonly isAlone: boolean;
   readonly sql: string;
+  /** What it has left its session in, to be told with its end; null if that is of no interest. */
+  session: SessionState | null = null;
   readonly #host: ExecutionHost;
   #creditBytes: number;
   #creditRows: number;
@@ -98,16 +101,16 @@ export class Execution implements ResultSink {
   #end: StatementEnd | null = null;
   #told = false;
   #manyResultSets = false;
-  #leftUtf8 = false;
-  #sessionChanged = true;
+  #ending: Ending | null = null;
   #ended = false;
   #flushTimer: NodeJS.Timeout | null = null;
   /** The first news waits for no more than what has arrived already. */
   #firstFlush: NodeJS.Immediate | null = null;
 
-  constructor(message: ToWorker & { type: 'execute' }, host: ExecutionHost) {
+  constructor(message: ToWorker & { type: 'execute' }, host: ExecutionHost, isAlone: boolean) {
     this.number = message.statement;
-    this.clean = message.after === 'clean';
+    this.after = message.after;
+    this.isAlone = isAlone;
     this.sql = message.sql;
     this.#gzip = message.gzip;
     this.#cells = message.cells;
@@ -126,14 +129,19 @@ export class Execution implements ResultSink {
     return this.#ended && this.#delivery?.isSpilling === true;
   }
 
+  /** How it has ended in the database; null if it has not, or has failed. */
+  get ending(): Ending | null {
+    return this.#ending;
+  }
+
   /** Whether text would come in another character set from now on. */
   get leftUtf8(): boolean {
-    return this.#leftUtf8;
+    return this.#ending?.leftUtf8 === true;
   }
 
   /** Whether it may have changed its session, as far as the database tells; a failure does not tell. */
   get sessionChanged(): boolean {
-    return this.#sessionChanged;
+    return this.#ending?.sessionChanged !== false;
   }
 
   columns(definitions: readonly ColumnDefinition[]): void {
@@ -173,8 +181,7 @@ export class Execution implements ResultSink {
   }
 
   ended(ending: Ending): void {
-    this.#leftUtf8 = ending.leftUtf8;
-    this.#sessionChanged = ending.sessionChanged;
+    this.#ending = ending;
     if (this.#manyResultSets) this.#end = { ok: false, failure: failureOf(causes.manyResultSets(), 'committed') };
     else if (this.#columns === null && saysNothing(this.sql)) this.#end = { ok: false, failure: emptyStatement };
     else this.#end = { ok: true, outcome: ending.outcome, rowsToCome: 0 };
@@ -183,7 +190,7 @@ export class Execution implements ResultSink {
   }
 
   failed(error: DriverError): void {
-    this.#endWith(error, statementFailure(error, this.sql, this.clean));
+    this.#endWith(error, statementFailure(error, this.sql, this.isAlone));
   }
 
   /** It has not been sent, and will not be. */
@@ -211,7 +218,7 @@ export class Execution implements ResultSink {
   lost(reason: string, wasSent: boolean): void {
     this.#fail(
       wasSent
-        ? interrupted(causes.connectionLost(reason), this.sql, this.clean)
+        ? interrupted(causes.connectionLost(reason), this.sql, this.isAlone)
         : failureOf(causes.connectionLostBefore(reason), 'not_started'),
     );
   }
@@ -258,7 +265,7 @@ export class Execution implements ResultSink {
 
   /** Tells that it has failed for a reason of ours, and has it ended in the database. */
   #failHere(cause: Cause): void {
-    this.#fail(interrupted(cause, this.sql, this.clean));
+    this.#fail(interrupted(cause, this.sql, this.isAlone));
     this.#host.stop();
   }
 
@@ -360,6 +367,7 @@ export class Execution implements ResultSink {
         ...(more.fromDisk ? { fromDisk: true } : {}),
         ...(more.spilled === undefined ? {} : { spilled: more.spilled }),
         ...(end === null ? {} : { end }),
+        ...(end === null || this.session === null ? {} : { session: this.session }),
         ...(more.idle ? { idle: true } : {}),
       },
       batch !== null && batch.buffer.byteLength >= transferBytesMin ? batch.buffer : undefined,

@@ -6,9 +6,9 @@ import { CleanState } from './clean-state.ts';
 import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
 import { Control } from './control.ts';
 import { Execution } from './execution.ts';
-import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost, ServerError } from './failures.ts';
-import { absorbKill, Kill } from './kill.ts';
-import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
+import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost } from './failures.ts';
+import { Kill } from './kill.ts';
+import { Surroundings } from './surroundings.ts';
 import type { Awaited, Watchdog, Watched } from './watchdog.ts';
 
 /** What a row may lose as JSON: the lengths of its cells, and the leading zeros of its numbers, column by column. */
@@ -40,20 +40,14 @@ export class Executor implements Watched {
   readonly #watchdog: Watchdog;
   #connection: Connection | null = null;
   #openedAt = 0;
-  #cleanState: CleanState | null = null;
+  #surroundings: Surroundings | null = null;
   /** From `execute` until `idle` is told, cleaning included. */
   #execution: Execution | null = null;
   /** Those that have ended, by their numbers, and whose rows are still on disk. They outlast the connection. */
   readonly #trailing = new Map<number, Execution>();
   #kill: Kill | null = null;
-  /** The commands that were sent behind the statement; rejected if one failed. */
-  #cleaning: Promise<void> | null = null;
-  /** Its statement has not been sent yet: with --read_only, its transaction begins first. */
-  #beginning = false;
   /** Runs while the database must answer soon: from a kill, or a statement's end, until the connection is idle. */
   #deadline: NodeJS.Timeout | null = null;
-  /** Statements since the connection was as new; the database's counters tell of the first one alone. */
-  #statementsSinceReset = 0;
   readonly #toldColumns = new Map<readonly Column[], number>();
   /** The number of the last statement that was taken. */
   #received = 0;
@@ -105,7 +99,17 @@ export class Executor implements Watched {
           this.#refuse(database);
           return;
         }
-        this.#cleanState = await CleanState.of(connection, database, this.#limits.readOnly);
+        const { readOnly } = this.#limits;
+        const cleanState = await CleanState.of(connection, database, readOnly);
+        const executor = this;
+        this.#surroundings = new Surroundings(connection, cleanState, readOnly, {
+          get isClosed() {
+            return executor.#closed;
+          },
+          get isKilled() {
+            return executor.#kill !== null;
+          },
+        });
       } finally {
         clearTimeout(timer);
       }
@@ -207,67 +211,33 @@ export class Executor implements Watched {
     // It has crossed with the loss of the connection, which tells that it was not taken.
     if (this.#closed) return;
     const connection = this.#connection;
-    if (connection === null || this.#execution !== null) {
+    const surroundings = this.#surroundings;
+    if (connection === null || surroundings === null || this.#execution !== null) {
       throw new Error('execute came while the connection was not idle');
     }
-    const execution: Execution = new Execution(message, {
-      rowBytesMax: this.#limits.rowBytesMax,
-      spill: this.#limits.spill,
-      spillUsage: this.#spillUsage,
-      post: (news, transfer) => this.#post(news, transfer),
-      toldAs: (columns) => this.#toldAs(columns),
-      pause: () => connection.pause(),
-      resume: () => connection.resume(),
-      stop: () => this.#stop(execution),
-      ended: (error) => this.#ended(connection, execution, error),
-      delivered: () => this.#forget(execution),
-    });
+    const isAlone = message.after === 'clean' || (message.after === 'hold' && !surroundings.isHeld);
+    const execution: Execution = new Execution(
+      message,
+      {
+        rowBytesMax: this.#limits.rowBytesMax,
+        spill: this.#limits.spill,
+        spillUsage: this.#spillUsage,
+        post: (news, transfer) => this.#post(news, transfer),
+        toldAs: (columns) => this.#toldAs(columns),
+        pause: () => connection.pause(),
+        resume: () => connection.resume(),
+        stop: () => this.#stop(execution),
+        ended: (error) => this.#ended(connection, surroundings, execution, error),
+        delivered: () => this.#forget(execution),
+      },
+      isAlone,
+    );
     this.#execution = execution;
     this.#received = message.statement;
-    this.#statementsSinceReset++;
-    if (this.#limits.readOnly) void this.#beginReadOnly(connection, execution);
-    else this.#send(connection, execution);
+    surroundings.send(execution, message);
   }
 
-  /** Sends a statement when its read-only transaction is known to have begun; if that fails, not at all. */
-  async #beginReadOnly(connection: Connection, execution: Execution): Promise<void> {
-    const refusal = readOnlyRefusal(execution.sql);
-    if (refusal !== null) {
-      execution.notSent(refusal);
-      return;
-    }
-    this.#beginning = true;
-    const begin = execution.clean ? beginReadOnly : beginReadOnlyAgain;
-    let failure: DriverError | null = null;
-    try {
-      begin.check(await connection.pipeline(begin.pipeline));
-    } catch (error) {
-      failure = error as DriverError;
-    }
-    if (this.#closed) return;
-    this.#beginning = false;
-    // What was cancelled meanwhile is not sent any more; nobody asks how it failed.
-    if (this.#kill !== null) failure ??= new ServerError(1317, '70100', 'Query execution was interrupted');
-    if (failure !== null) execution.notSent(failure);
-    else this.#send(connection, execution);
-  }
-
-  #send(connection: Connection, execution: Execution): void {
-    const endOfKept = this.#limits.readOnly ? endReadOnly : null;
-    const wayBack = execution.clean ? (this.#cleanState?.wayBack(execution.sql) ?? null) : endOfKept;
-    if (wayBack === null) {
-      connection.execute(execution.sql, execution);
-      return;
-    }
-    // In one write with the statement: to wake the database costs it more than to run these.
-    this.#cleaning = connection
-      .executeAndThen(execution.sql, execution, wayBack.pipeline)
-      .then((errors) => wayBack.check(errors));
-    // Whoever waits for it learns of a failure; if nobody does, the connection is gone.
-    this.#cleaning.catch(() => {});
-  }
-
-  #ended(connection: Connection, execution: Execution, error: DriverError | null): void {
+  #ended(connection: Connection, surroundings: Surroundings, execution: Execution, error: DriverError | null): void {
     if (this.#closed) return;
     if (error !== null && isConnectionLost(error)) {
       connection.destroy();
@@ -276,7 +246,7 @@ export class Executor implements Watched {
     }
     this.#kill?.enough();
     // After all that has come with the end: mostly the answers to the cleaning too.
-    queueMicrotask(() => void this.#becomeIdle(connection, execution));
+    queueMicrotask(() => void this.#becomeIdle(connection, surroundings, execution));
   }
 
   /** Ends the statement in the database. */
@@ -301,19 +271,21 @@ export class Executor implements Watched {
   async #examine(execution: Execution): Promise<void> {
     const connection = this.#connection;
     if (connection === null || execution.hasEnded) return;
-    if (!connection.isMariadb && this.#statementsSinceReset > 1) return;
+    if (!connection.isMariadb && (this.#surroundings?.statementsSinceReset ?? 0) > 1) return;
     const rows = await this.control.examined(connection.id);
     if (rows !== null && !execution.hasEnded) this.#post({ type: 'examined', statement: execution.number, rows });
   }
 
-  async #becomeIdle(connection: Connection, execution: Execution): Promise<void> {
+  async #becomeIdle(connection: Connection, surroundings: Surroundings, execution: Execution): Promise<void> {
     // If nothing is left to be done, that is told with the end; else the end is not to wait for it.
-    if (!connection.isIdle || !this.#isRestored(execution)) {
-      execution.tellEnd(false);
+    if (!connection.isIdle || !surroundings.isRestored(execution)) {
+      // With it comes what the session is left in, which is yet to be learned.
+      if (execution.after !== 'hold') execution.tellEnd(false);
       this.#expect('it was not made ready for the next statement');
     }
     try {
-      await this.#restore(connection, execution);
+      await this.#kill?.past;
+      await surroundings.restore(execution);
     } catch (error) {
       if (this.#closed) return;
       connection.destroy();
@@ -325,40 +297,9 @@ export class Executor implements Watched {
     this.#deadline = null;
     this.#execution = null;
     this.#kill = null;
-    this.#cleaning = null;
-    if (!execution.tellEnd(true)) this.#post({ type: 'idle' });
+    const { session } = execution;
+    if (!execution.tellEnd(true)) this.#post({ type: 'idle', ...(session === null ? {} : { session }) });
     if (execution.hasRowsToCome) this.#trailing.set(execution.number, execution);
-  }
-
-  /** Brings the connection to where the next statement may run on it. */
-  async #restore(connection: Connection, execution: Execution): Promise<void> {
-    const isKilled = this.#kill !== null;
-    await this.#kill?.past;
-    if (!execution.clean) {
-      if (isKilled) await absorbKill(connection);
-      if (this.#limits.readOnly) await this.#endReadOnly(connection);
-      // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
-      if (execution.leftUtf8) await connection.query('SET NAMES utf8mb4');
-      return;
-    }
-    // A kill may have come late and hit the cleaning.
-    if (isKilled) await this.#cleaning?.catch(() => {});
-    else await this.#cleaning;
-    if (!this.#isRestored(execution)) await this.#cleanState?.restore(connection, execution.sql);
-    this.#statementsSinceReset = 0;
-  }
-
-  /** Ends the transaction of a statement in a kept session, if what was sent behind the statement has not. */
-  async #endReadOnly(connection: Connection): Promise<void> {
-    const hasEnded = this.#cleaning !== null && (await this.#cleaning.then(() => true).catch(() => false));
-    if (!hasEnded) endReadOnly.check(await connection.pipeline(endReadOnly.pipeline));
-  }
-
-  /** Whether the commands that were sent with the statement, once they are run, leave nothing to be done. */
-  #isRestored(execution: Execution): boolean {
-    if (this.#kill !== null) return false;
-    if (!execution.clean) return !execution.leftUtf8 && (!this.#limits.readOnly || this.#cleaning !== null);
-    return this.#cleaning !== null && this.#cleanState?.isRestoredByWayBack(execution.sessionChanged) === true;
   }
 
   #post(message: FromWorker, transfer?: ArrayBuffer): void {
@@ -384,7 +325,7 @@ export class Executor implements Watched {
   #lose(reason: string): void {
     const execution = this.#execution;
     if (execution?.hasEnded) execution.tellEnd(false);
-    else execution?.lost(reason, !this.#beginning);
+    else execution?.lost(reason, this.#surroundings?.isBeginning !== true);
     const hasRowsToCome = execution?.hasRowsToCome === true;
     const mayRunOn = execution !== null;
     this.#post({ type: 'lost', reason, received: this.#received, hasRowsToCome, mayRunOn });

@@ -7,10 +7,11 @@ import { ServerError } from './failures.ts';
  * first byte of the payload.
  */
 
+const inTransactionFlag = 0x0001;
 const moreResultsFlag = 0x0008;
 const sessionChangedFlag = 0x4000;
-/** Of the kinds of change that an OK packet may tell, the one of a system variable. */
-const variableChanged = 0;
+/** The kinds of change that an OK packet may tell, as far as they are of interest. */
+const changeKind = { variable: 0, schema: 1, state: 2, characteristics: 4, transaction: 5 } as const;
 
 /** A cursor over one packet's payload; it reads the protocol's integers and strings. */
 class PayloadReader {
@@ -108,6 +109,20 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   };
 }
 
+/** What a statement has changed in its session, of what the database was told to track. */
+export interface SessionChanges {
+  /** System variables and their values now, in the order of their changes. */
+  readonly variables: readonly (readonly [name: string, value: string])[];
+  /** The schema that is selected now, '' for none; null: the same as before. */
+  readonly schema: string | null;
+  /** Something has changed, be it one of the above or what has no name here. */
+  readonly state: boolean;
+  /** SQL that begins a transaction such as the next or the open one; '' for one like any; null: the same as before. */
+  readonly characteristics: string | null;
+  /** What the transaction has done so far (MySQL manual, "session_track_transaction_info"); null: the same as before. */
+  readonly transaction: string | null;
+}
+
 export interface Ending {
   readonly outcome: Outcome;
   readonly moreResults: boolean;
@@ -115,7 +130,18 @@ export interface Ending {
   readonly leftUtf8: boolean;
   /** The statement has changed its session, in a way that the database was told to track. */
   readonly sessionChanged: boolean;
+  readonly inTransaction: boolean;
+  /** How it has changed; null: the packet has no room to tell, and MySQL then keeps it for the next one that has. */
+  readonly changes: SessionChanges | null;
 }
+
+const noChanges: SessionChanges = {
+  variables: [],
+  schema: null,
+  state: false,
+  characteristics: null,
+  transaction: null,
+};
 
 /** An OK packet: the end of a statement without rows. */
 export function readOk(bytes: Buffer, start: number, end: number): Ending {
@@ -125,32 +151,37 @@ export function readOk(bytes: Buffer, start: number, end: number): Ending {
   const lastInsertId = reader.integer();
   const status = reader.uint16();
   const warnings = reader.uint16();
+  const changes = (status & sessionChangedFlag) === 0 ? noChanges : readChanges(reader, end);
   return {
     outcome: { affectedRows, lastInsertId: lastInsertId === 0n ? null : lastInsertId.toString(), warnings },
     moreResults: (status & moreResultsFlag) !== 0,
-    leftUtf8: (status & sessionChangedFlag) !== 0 && leavesUtf8(reader, end),
+    leftUtf8: changes.variables.some(([name, value]) => connectionCharacterSet.test(name) && value !== 'utf8mb4'),
     sessionChanged: (status & sessionChangedFlag) !== 0,
+    inTransaction: (status & inTransactionFlag) !== 0,
+    changes,
   };
 }
 
 const connectionCharacterSet = /^character_set_(?:client|connection|results)$/;
 
-/** What the statement changed in its session (MySQL internals manual, "Session State Information"). */
-function leavesUtf8(reader: PayloadReader, packetEnd: number): boolean {
+/** The end of an OK packet (MySQL internals manual, "Session State Information"), behind its counts. */
+function readChanges(reader: PayloadReader, packetEnd: number): SessionChanges {
   if (reader.at < packetEnd) reader.skipString();
-  if (reader.at >= packetEnd) return false;
+  if (reader.at >= packetEnd) return noChanges;
+  const variables: (readonly [string, string])[] = [];
+  let { schema, state, characteristics, transaction } = noChanges;
   const stop = Number(reader.integer()) + reader.at;
   while (reader.at < stop) {
     const kind = reader.uint8();
     const end = Number(reader.integer()) + reader.at;
-    while (kind === variableChanged && reader.at < end) {
-      const name = reader.string();
-      const value = reader.string();
-      if (connectionCharacterSet.test(name) && value !== 'utf8mb4') return true;
-    }
+    if (kind === changeKind.variable) while (reader.at < end) variables.push([reader.string(), reader.string()]);
+    else if (kind === changeKind.schema) schema = reader.string();
+    else if (kind === changeKind.state) state = true;
+    else if (kind === changeKind.characteristics) characteristics = reader.string();
+    else if (kind === changeKind.transaction) transaction = reader.string();
     reader.skip(end - reader.at);
   }
-  return false;
+  return { variables, schema, state, characteristics, transaction };
 }
 
 /** An EOF packet: the end of a result set's rows. */
@@ -164,6 +195,8 @@ export function readEof(bytes: Buffer, start: number): Ending {
     moreResults: (status & moreResultsFlag) !== 0,
     leftUtf8: false,
     sessionChanged: (status & sessionChangedFlag) !== 0,
+    inTransaction: (status & inTransactionFlag) !== 0,
+    changes: null,
   };
 }
 

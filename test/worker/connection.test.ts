@@ -171,6 +171,8 @@ for (const server of await sharedServers()) {
         moreResults: false,
         leftUtf8: false,
         sessionChanged: false,
+        inTransaction: false,
+        changes: null,
       });
       t.equal(connection.isIdle, true);
       t.strictSame(result.told, ['columns a,b', 'row \u00011\u0002é', `row \u00012\ufffd`, 'ended']);

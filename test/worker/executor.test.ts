@@ -1,131 +1,34 @@
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
-import { constants, crc32, inflateRawSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { type Channel, Link } from '#src/wire/link.js';
-import type {
-  DatabaseAddress,
-  FromWorker,
-  Login,
-  SpillLimits,
-  StatementEnd,
-  ToWorker,
-  WorkerLimits,
-} from '#src/wire/messages.js';
+import { Link } from '#src/wire/link.js';
+import type { FromWorker, SpillLimits, ToWorker } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
-import type { Batch, Column } from '#src/wire/statement.js';
 import { Connection } from '#src/worker/connection.js';
-import type { Control } from '#src/worker/control.js';
 import serve from '#src/worker/entry.js';
-import { Executor } from '#src/worker/executor.js';
-import { Watchdog } from '#src/worker/watchdog.js';
+import {
+  open,
+  Peer,
+  processCount,
+  runs,
+  startExecutor,
+  type Told,
+  task,
+  uniqueName,
+  until,
+  untilAsync,
+} from '../support/executor.ts';
 import { seeded } from '../support/random.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
-import { statement as plain } from '../support/statement.ts';
 
 // Both servers share the machine with whatever else it does.
 t.setTimeout(240_000);
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
-
-/** What else there is to say of a statement. */
-type More = Partial<Omit<ToWorker & { type: 'execute' }, 'type' | 'statement' | 'sql'>>;
-
-/** What has been told of one statement. */
-interface Told {
-  columns: readonly Column[] | null;
-  /** The JSON of the batches, in order. */
-  batches: string[];
-  rows: number;
-  bytes: number;
-  spilled: { rows: number; bytes: number };
-  end: StatementEnd | null;
-  /** The kinds of the messages, in order. */
-  order: string[];
-}
-
-function textOf({ buffer, length, deflatedCrc }: Batch): string {
-  if (deflatedCrc === undefined) return Buffer.from(buffer, 0, length).toString();
-  const text = inflateRawSync(Buffer.from(buffer), { finishFlush: constants.Z_SYNC_FLUSH });
-  if (text.length !== length || crc32(text) !== deflatedCrc) throw new Error('a batch inflates to something else');
-  return text.toString();
-}
-
-/** The other end of an executor's channel, as a lease has it. */
-class Peer {
-  readonly channel: Channel<ToWorker, FromWorker>;
-  readonly spillUsage: SpillUsage;
-  readonly messages: FromWorker[] = [];
-  readonly #told = new Map<number, Told>();
-  readonly #columns: (readonly Column[])[] = [];
-  #statement = 0;
-  closed = false;
-  idles = 0;
-
-  constructor(channel: Channel<ToWorker, FromWorker>, spillUsage = SpillUsage.forThreads(1, 0)) {
-    this.channel = channel;
-    this.spillUsage = spillUsage;
-    channel.on('message', (message) => this.#take(message));
-    channel.on('close', () => {
-      this.closed = true;
-    });
-  }
-
-  post(message: ToWorker): void {
-    this.channel.post(message);
-  }
-
-  start(sql: string, more: More = {}): number {
-    const statement = ++this.#statement;
-    const credit = { creditBytes: 64 * MiB, creditRows: 1_000_000 };
-    this.post({ type: 'execute', statement, ...plain(sql), after: 'keep', gzip: null, ...credit, ...more });
-    return statement;
-  }
-
-  /** Runs a statement until the connection is ready for the next one. */
-  async run(sql: string, more: More = {}): Promise<Told> {
-    const idles = this.idles;
-    const statement = this.start(sql, more);
-    await until(() => this.idles > idles || this.closed);
-    if (this.closed) throw new Error(`the connection is gone: ${JSON.stringify(this.messages.at(-1))}`);
-    return this.told(statement);
-  }
-
-  told(statement: number): Told {
-    let told = this.#told.get(statement);
-    if (told === undefined) {
-      told = { columns: null, batches: [], rows: 0, bytes: 0, spilled: { rows: 0, bytes: 0 }, end: null, order: [] };
-      this.#told.set(statement, told);
-    }
-    return told;
-  }
-
-  #take(message: FromWorker): void {
-    this.messages.push(message);
-    if (message.type === 'idle' || (message.type === 'news' && message.idle)) this.idles++;
-    if (message.type !== 'news') return;
-    const told = this.told(message.statement);
-    told.order.push(Object.keys(message).slice(2).join('+'));
-    if (message.columns !== undefined) {
-      const { number, columns } = message.columns;
-      if (columns !== undefined) this.#columns[number] = columns;
-      told.columns = this.#columns[number] ?? null;
-    }
-    if (message.batch !== undefined) {
-      told.batches.push(textOf(message.batch));
-      told.rows += message.batch.rows;
-      told.bytes += message.batch.buffer.byteLength;
-    }
-    told.spilled.rows += message.spilled?.rows ?? 0;
-    told.spilled.bytes += message.spilled?.bytes ?? 0;
-    if (message.end !== undefined) told.end = message.end;
-  }
-}
 
 for (const server of await sharedServers()) {
   t.test(`an executor on ${server.kind} ${server.version}`, async (t) => {
@@ -925,11 +828,6 @@ for (const server of await sharedServers()) {
   });
 }
 
-const processCount = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST';
-
-/** Rows wait for their reader in the database, however long that takes. */
-const noSpill: SpillLimits = { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 };
-
 /** Rows go to disk as soon as their reader has them wait. */
 function spillOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
   const folder = changed.folder ?? t.testdir();
@@ -938,74 +836,6 @@ function spillOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
 
 function rowsToCome({ end }: Told): number {
   return end?.ok ? end.rowsToCome : 0;
-}
-
-function task(server: DatabaseServer, database: string | null, limits: Partial<WorkerLimits> = {}) {
-  const login: Login = { user: 'root', password: '', database };
-  return {
-    address: { socketPath: server.socketPath } as DatabaseAddress,
-    login,
-    limits: {
-      connectTimeoutMs: 10_000,
-      pingMs: 5_000,
-      killTimeoutMs: 10_000,
-      rowBytesMax: 64 * MiB,
-      spill: noSpill,
-      readOnly: false,
-      ...limits,
-    },
-  };
-}
-
-/** An executor in this thread, which opens its connection, and what it tells. */
-function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof task>): Peer {
-  const spillUsage = SpillUsage.forThreads(1, limits.spill.totalBytesMax);
-  const { port1, port2 } = new MessageChannel();
-  const link = new Link<ToWorker, FromWorker>(port1);
-  const controls = new Map<string, Control>();
-  new Link<FromWorker, ToWorker>(port2, (channel) => {
-    void new Executor(
-      channel,
-      login,
-      { address, limits },
-      { controls, spillUsage, watchdog: new Watchdog(limits) },
-    ).open();
-  });
-  t.teardown(async () => {
-    const closed = once(port2, 'close');
-    link.close();
-    await closed;
-    for (const control of controls.values()) control.close();
-  });
-  const peer = new Peer(link.open(), spillUsage);
-  peer.post({ type: 'open', login });
-  return peer;
-}
-
-interface OpenOptions {
-  readonly address?: DatabaseAddress;
-  readonly withDatabase?: boolean;
-}
-
-/** What an executor tells on a database of its own, which it enters unless told otherwise, with its connection's id. */
-async function open(
-  t: Test,
-  server: DatabaseServer,
-  limits: Partial<WorkerLimits> = {},
-  { address, withDatabase = true }: OpenOptions = {},
-) {
-  const database = uniqueName();
-  await server.sql(`CREATE DATABASE ${database}`);
-  t.teardown(() => server.sql(`DROP DATABASE IF EXISTS ${database}`));
-  const own = task(server, withDatabase ? database : null, limits);
-  const peer = startExecutor(t, { ...own, address: address ?? own.address });
-  await until(() => peer.messages.length > 0);
-  t.match(peer.messages[0], { type: 'opened', connection: Number });
-  const id = Number(
-    (await peer.run('SELECT CONNECTION_ID()', { after: 'clean' })).batches.join().replaceAll(/\D/g, ''),
-  );
-  peer.idles = 0;
-  return { database, id, peer };
 }
 
 /** What a statement may leave behind, and what there is of it on a connection that is as new. */
@@ -1054,31 +884,10 @@ function numbers(count: number): string {
   return `SELECT ${sum} + 1 AS i, REPEAT('x', 90) AS x FROM ${tables} LIMIT ${count}`;
 }
 
-/** Waits until the database runs a statement of that connection. */
-async function runs(server: DatabaseServer, id: number): Promise<void> {
-  await untilAsync(async () => (await server.sql(`${processCount} WHERE ID = ${id} AND COMMAND = 'Query'`)) === '1');
-}
-
 /** Gives whatever may still be on its way the time to come: a message each way after the database has done something. */
 async function settled(server: DatabaseServer, peer: Peer): Promise<void> {
   const before = peer.messages.length;
   await server.sql('DO SLEEP(0.1)');
   await new Promise(setImmediate);
   if (peer.messages.length !== before) await settled(server, peer);
-}
-
-async function until(condition: () => boolean, msMax?: number): Promise<void> {
-  await untilAsync(async () => condition(), msMax);
-}
-
-async function untilAsync(condition: () => Promise<boolean>, msMax = 30_000): Promise<void> {
-  const deadline = performance.now() + msMax;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error('what was waited for did not come');
-    await delay(5);
-  }
-}
-
-function uniqueName(): string {
-  return `executor_${randomUUID().replaceAll('-', '')}`;
 }

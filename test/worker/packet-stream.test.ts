@@ -124,6 +124,7 @@ class ByExecution extends Reading {
         ended: () => this.execution.tellEnd(true),
         delivered: () => {},
       },
+      false,
     );
     this.await(this.execution);
   }

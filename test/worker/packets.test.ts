@@ -26,6 +26,8 @@ function uint16(value: number): Buffer {
 
 const counts = [0n, 1n, 250n, 251n, 252n, 65_535n, 65_536n, 16_777_215n, 16_777_216n, 2n ** 53n + 1n, 2n ** 64n - 1n];
 
+const unchanged = { variables: [], schema: null, state: false, characteristics: null, transaction: null };
+
 t.test('an OK packet tells counts of any size to the last digit', (t) => {
   for (const affected of counts) {
     for (const inserted of counts) {
@@ -39,6 +41,8 @@ t.test('an OK packet tells counts of any size to the last digit', (t) => {
         moreResults: false,
         leftUtf8: false,
         sessionChanged: false,
+        inTransaction: false,
+        changes: unchanged,
       });
     }
   }
@@ -59,7 +63,49 @@ t.test('an OK packet may be followed by text, and tells whether more results com
     moreResults: true,
     leftUtf8: false,
     sessionChanged: true,
+    inTransaction: false,
+    changes: unchanged,
   });
+  t.end();
+});
+
+t.test('an OK packet tells what has changed in the session', (t) => {
+  const changed = (kind: number, data: Buffer): Buffer => Buffer.concat([Buffer.of(kind), encodedString(data)]);
+  const strings = (...values: readonly string[]): Buffer => Buffer.concat(values.map(encodedString));
+  for (const [parts, expected] of [
+    [
+      [changed(0, strings('a', '1', 'b', ''))],
+      {
+        variables: [
+          ['a', '1'],
+          ['b', ''],
+        ],
+      },
+    ],
+    [[changed(1, strings('é')), changed(2, strings('1'))], { schema: 'é', state: true }],
+    [[changed(1, strings(''))], { schema: '' }],
+    [
+      [changed(4, strings('SET TRANSACTION READ ONLY;')), changed(5, strings('T_______'))],
+      {
+        characteristics: 'SET TRANSACTION READ ONLY;',
+        transaction: 'T_______',
+      },
+    ],
+    [
+      [changed(3, Buffer.alloc(9)), changed(0, strings('a', '1')), changed(0, strings('a', '2'))],
+      {
+        variables: [
+          ['a', '1'],
+          ['a', '2'],
+        ],
+      },
+    ],
+  ] as const) {
+    const head = [Buffer.of(0, 0, 0), uint16(0x4003), uint16(0), encodedString('')];
+    const { inTransaction, changes } = read(readOk, ...head, encodedString(Buffer.concat(parts)));
+    t.equal(inTransaction, true);
+    t.strictSame(changes, { ...unchanged, ...expected });
+  }
   t.end();
 });
 
@@ -82,8 +128,8 @@ t.test('an OK packet tells whether the statement changed the character sets to o
     t.match(read(readOk, ...head, encodedString(Buffer.concat(changes))), { leftUtf8, sessionChanged: true });
     // Without the flag there is no such block, whatever follows.
     const plain = [Buffer.of(0, 0, 0), uint16(0x0002), uint16(0), encodedString('some information')];
-    const unchanged = { leftUtf8: false, sessionChanged: false };
-    t.match(read(readOk, ...plain, encodedString(Buffer.concat(changes))), unchanged);
+    const told = { leftUtf8: false, sessionChanged: false, changes: unchanged };
+    t.match(read(readOk, ...plain, encodedString(Buffer.concat(changes))), told);
   }
   t.end();
 });
@@ -94,12 +140,15 @@ t.test('an EOF packet has warnings before its status', (t) => {
     [0x000a, true, false],
     [0x4002, false, true],
     [0x400a, true, true],
+    [0x400b, true, true],
   ] as const) {
     t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(status)), {
       outcome: { affectedRows: '0', lastInsertId: null, warnings: 7 },
       moreResults,
       leftUtf8: false,
       sessionChanged,
+      inTransaction: status === 0x400b,
+      changes: null,
     });
   }
   t.end();

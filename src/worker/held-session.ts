@@ -1,0 +1,139 @@
+import { effectOf } from '../wire/effect.ts';
+import type { SessionState } from '../wire/statement.ts';
+import { wordAt } from '../wire/words.ts';
+import type { PlainCommand } from './connection.ts';
+import type { Ending } from './packets.ts';
+import { fateOf } from './variables.ts';
+
+/** Makes the ends of statements tell what they have changed in the session (MySQL manual, "Server Tracking of Client Session State"). */
+export const track: PlainCommand = {
+  type: 'query',
+  sql:
+    'SET session_track_state_change = 1, session_track_schema = 1, ' +
+    "session_track_system_variables = '*', session_track_transaction_info = 'CHARACTERISTICS'",
+};
+
+/**
+ * What neither server's tracker tells of: temporary tables that are made with their rows, user variables that are set in
+ * passing, locks other than those of LOCK TABLES, HANDLER, and MySQL's roles. The words may stand in a text or a comment as
+ * well: the session is then kept without need.
+ */
+const untold =
+  /\btemporary\b|:=|\binto\s+@|\bget_lock\b|\bread\s+lock\b|\bbackup\s+(?:lock|stage)\b|\bfor\s+backup\b|\bhandler\b|\bset\s+role\b/i;
+/** A user variable. Of it the tracker tells no more than that something has changed. */
+const userVariable = /(?<!@)@(?!@)/;
+/** Where the state of the transaction tells of LOCK TABLES. */
+const lockPlace = 7;
+
+/**
+ * What the statements on a lease have made of its session since it was as new, as far as the database's tracker tells. It is
+ * told of what ends on the connection, in order.
+ */
+export class HeldSession {
+  readonly #readOnly: boolean;
+  #schema: string | null;
+  readonly #variables = new Map<string, string>();
+  /** The values that variables were last asked to have, or are known to have. */
+  readonly #known = new Map<string, string>();
+  #inTransaction = false;
+  #isLocked = false;
+  /** SET TRANSACTION was run for the transaction to come. */
+  #isTransactionSet = false;
+  #hasMore = false;
+  #statements = 0;
+
+  /** @param schema that is selected; null if none is */
+  constructor(schema: string | null, readOnly: boolean) {
+    this.#schema = schema;
+    this.#readOnly = readOnly;
+  }
+
+  /** Statements that were sent. */
+  get statements(): number {
+    return this.#statements;
+  }
+
+  get state(): SessionState {
+    const inTransaction = this.#inTransaction || this.#isLocked;
+    return {
+      schema: this.#schema,
+      variables: Object.fromEntries(this.#variables),
+      inTransaction,
+      isHeld: inTransaction || this.#isTransactionSet || this.#hasMore,
+    };
+  }
+
+  /**
+   * A statement is to be sent.
+   * @param variables that it asks for
+   * @returns those of them that the session may not have yet: to set others again could lose what the session knows of the
+   * statement before, such as its warnings
+   */
+  begin(variables: { readonly [name: string]: string }): (readonly [name: string, value: string])[] {
+    this.#statements++;
+    const unset = Object.entries(variables).filter(([name, value]) => this.#known.get(name.toLowerCase()) !== value);
+    for (const [name, value] of unset) this.#known.set(name.toLowerCase(), value);
+    return unset;
+  }
+
+  /** A command of ours has ended. */
+  prepared(ending: Ending): void {
+    this.#take(ending);
+  }
+
+  /**
+   * Whether the end of a statement leaves open what it has left: neither an error nor, of MySQL, the end of rows tells. MySQL
+   * then tells it with the next end that can.
+   */
+  static mustAsk(ending: Ending | null): boolean {
+    return ending === null || ending.changes === null;
+  }
+
+  /**
+   * A statement has ended.
+   * @param ending its own; null if it has failed
+   * @param after that of a command behind it; null if there was none
+   */
+  ended(sql: string, ending: Ending | null, after: Ending | null): void {
+    const endings = [ending, after].filter((one) => one !== null);
+    // At the end of rows MariaDB tells that there is a change, and not which. In transactions it always does.
+    if (ending?.changes === null && ending.sessionChanged) {
+      if (!ending.inTransaction && !this.#isTransactionSet) this.#hasMore = true;
+      this.#isTransactionSet = false;
+    }
+    const fates = endings.flatMap((one) => this.#take(one));
+    const isChanged = endings.some(({ changes }) => changes?.state === true);
+    if (fates.includes('bound') || (ending !== null && untold.test(sql))) this.#hasMore = true;
+    if (isChanged && !(fates.length > 0 && isExplained(sql))) this.#hasMore = true;
+  }
+
+  /** @returns what may become of each change that has a name */
+  #take({ inTransaction, changes }: Ending): ('carried' | 'ours' | 'bound')[] {
+    this.#inTransaction = inTransaction;
+    if (changes === null) return [];
+    const fates: ('carried' | 'ours' | 'bound')[] = [];
+    if (changes.schema !== null) {
+      this.#schema = changes.schema === '' ? null : changes.schema;
+      fates.push('carried');
+    }
+    if (changes.transaction !== null) this.#isLocked = changes.transaction[lockPlace] === 'L';
+    if (changes.characteristics !== null) this.#isTransactionSet = /^SET TRANSACTION/.test(changes.characteristics);
+    for (const [name, value] of changes.variables) {
+      // MySQL changes it with every statement.
+      if (name === 'statement_id') continue;
+      const fate = fateOf(name, value, this.#readOnly);
+      fates.push(fate);
+      if (fate !== 'carried') continue;
+      this.#variables.set(name, value);
+      this.#known.set(name, value);
+    }
+    return fates;
+  }
+}
+
+/** Whether a statement cannot have changed more of its session than what has a name. */
+function isExplained(sql: string): boolean {
+  const word = wordAt(sql, 0)?.word;
+  if (word === 'SET') return effectOf(sql) !== 'block' && !userVariable.test(sql);
+  return word === 'USE' || word === 'DROP';
+}

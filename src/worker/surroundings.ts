@@ -1,0 +1,228 @@
+import { effectOf } from '../wire/effect.ts';
+import type { ToWorker } from '../wire/messages.ts';
+import { type CleanState, WayBack } from './clean-state.ts';
+import { type Connection, Pipeline, type PlainCommand } from './connection.ts';
+import type { Execution } from './execution.ts';
+import { type DriverError, ServerError } from './failures.ts';
+import { HeldSession, track } from './held-session.ts';
+import { absorbKill } from './kill.ts';
+import type { Ending } from './packets.ts';
+import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
+import { setVariables } from './variables.ts';
+
+/** It tells the state of the session, and leaves warnings as they are; but ROW_COUNT() is 0 behind it. */
+const ping = new WayBack([{ type: 'ping' }]);
+
+export interface SurroundingsHost {
+  /** The connection is of no interest any more. */
+  readonly isClosed: boolean;
+  /** The statement under way has been cancelled. */
+  readonly isKilled: boolean;
+}
+
+/**
+ * What comes before and behind the statements of a lease on its connection: their variables, the read-only transactions,
+ * the cleaning, and the questions what they have left behind.
+ */
+export class Surroundings {
+  readonly #connection: Connection;
+  readonly #cleanState: CleanState;
+  readonly #readOnly: boolean;
+  readonly #host: SurroundingsHost;
+  /** Of the statements that were run with `hold` since the connection was as new; null if there were none. */
+  #held: HeldSession | null = null;
+  /** The commands that were sent behind the statement; rejected if one failed. */
+  #behind: Promise<void> | null = null;
+  /** What the last command that was sent behind the statement tells; null if it has not, or has failed. */
+  #told: Ending | null = null;
+  #isBeginning = false;
+  #statementsSinceReset = 0;
+
+  constructor(connection: Connection, cleanState: CleanState, readOnly: boolean, host: SurroundingsHost) {
+    this.#connection = connection;
+    this.#cleanState = cleanState;
+    this.#readOnly = readOnly;
+    this.#host = host;
+  }
+
+  /** Its statement has not been sent yet: with --read_only, its transaction begins first. */
+  get isBeginning(): boolean {
+    return this.#isBeginning;
+  }
+
+  /** Statements since the connection was as new; the database's counters tell of the first one alone. */
+  get statementsSinceReset(): number {
+    return this.#statementsSinceReset;
+  }
+
+  /** Whether the next statement finds what others have left. */
+  get isHeld(): boolean {
+    return this.#held?.state.isHeld === true;
+  }
+
+  /** Sends a statement, or tells it that it is not sent. */
+  send(execution: Execution, { variables }: ToWorker & { type: 'execute' }): void {
+    this.#behind = null;
+    this.#told = null;
+    this.#statementsSinceReset++;
+    const refusal = this.#readOnly ? readOnlyRefusal(execution.sql) : null;
+    if (refusal !== null) {
+      execution.notSent(refusal);
+      return;
+    }
+    const send = (): void => {
+      if (this.#readOnly) void this.#beginReadOnly(execution);
+      else this.#sendNow(execution);
+    };
+    const commands = this.#preparations(execution, variables);
+    if (commands.length === 0) {
+      send();
+      return;
+    }
+    this.#connection.together(() => {
+      // Those that are refused are passed over; whether the connection is lost, the statement learns too.
+      this.#connection
+        .pipeline(new Pipeline(commands), (ending) => {
+          if (execution.after === 'hold') this.#held?.prepared(ending);
+        })
+        .catch(() => {});
+      send();
+    });
+  }
+
+  #preparations(execution: Execution, variables: { readonly [name: string]: string }): PlainCommand[] {
+    if (execution.after !== 'hold') return setVariables(Object.entries(variables), this.#readOnly);
+    const isFirst = this.#held === null;
+    this.#held ??= new HeldSession(this.#cleanState.database, this.#readOnly);
+    const commands = setVariables(this.#held.begin(variables), this.#readOnly);
+    return isFirst ? [track, ...commands] : commands;
+  }
+
+  /** Sends a statement when its read-only transaction is known to have begun; if that fails, not at all. */
+  async #beginReadOnly(execution: Execution): Promise<void> {
+    this.#isBeginning = true;
+    // What is as new has no need of the other.
+    const begin = execution.after === 'clean' && this.#held === null ? beginReadOnly : beginReadOnlyAgain;
+    let failure: DriverError | null = null;
+    try {
+      begin.check(await this.#connection.pipeline(begin.pipeline));
+    } catch (error) {
+      failure = error as DriverError;
+    }
+    if (this.#host.isClosed) return;
+    this.#isBeginning = false;
+    // What was cancelled meanwhile is not sent any more; nobody asks how it failed.
+    if (this.#host.isKilled) failure ??= new ServerError(1317, '70100', 'Query execution was interrupted');
+    if (failure !== null) execution.notSent(failure);
+    else this.#sendNow(execution);
+  }
+
+  #sendNow(execution: Execution): void {
+    const connection = this.#connection;
+    if (execution.after === 'hold') {
+      this.#sendHeld(execution);
+      return;
+    }
+    const endOfKept = this.#readOnly ? endReadOnly : null;
+    const wayBack = execution.after === 'clean' ? this.#wayBack(execution) : endOfKept;
+    if (wayBack === null) {
+      connection.execute(execution.sql, execution);
+      return;
+    }
+    // In one write with the statement: to wake the database costs it more than to run these.
+    this.#behind = connection
+      .executeAndThen(execution.sql, execution, wayBack.pipeline)
+      .then((errors) => wayBack.check(errors));
+    // Whoever waits for it learns of a failure; if nobody does, the connection is gone.
+    this.#behind.catch(() => {});
+  }
+
+  #sendHeld(execution: Execution): void {
+    // What has counts to tell is not followed by a ping without need.
+    const behind = this.#readOnly ? endReadOnly : effectOf(execution.sql) === 'read' ? ping : null;
+    if (behind === null) {
+      this.#connection.execute(execution.sql, execution);
+      return;
+    }
+    this.#connection.together(() => {
+      this.#connection.execute(execution.sql, execution);
+      this.#behind = behind.run(this.#connection, (ending) => {
+        this.#told = ending;
+      });
+      // As above.
+      this.#behind.catch(() => {});
+    });
+  }
+
+  /** What makes the connection as new if nothing but the statement has run on it. */
+  #wayBack(execution: Execution) {
+    return this.#held === null ? this.#cleanState.wayBack(execution.sql) : null;
+  }
+
+  /** Whether the commands that were sent with the statement, once they are run, leave nothing to be done. */
+  isRestored(execution: Execution): boolean {
+    if (this.#host.isKilled || execution.after === 'hold') return false;
+    if (execution.after === 'keep') return !execution.leftUtf8 && (!this.#readOnly || this.#behind !== null);
+    return this.#behind !== null && this.#cleanState.isRestoredByWayBack(execution.sessionChanged);
+  }
+
+  /**
+   * Brings the connection to where the next statement may run on it. No kill may be under way any more.
+   * @throws DriverError if it failed; the connection is of no more use then
+   */
+  async restore(execution: Execution): Promise<void> {
+    const connection = this.#connection;
+    const { isKilled } = this.#host;
+    if (execution.after === 'clean') {
+      // A kill may have come late and hit the cleaning.
+      if (isKilled) await this.#behind?.catch(() => {});
+      else await this.#behind;
+      if (!this.isRestored(execution)) await this.#clean(execution);
+      this.#statementsSinceReset = 0;
+      return;
+    }
+    if (isKilled) await absorbKill(connection);
+    if (this.#readOnly) await this.#endReadOnly();
+    if (execution.after === 'hold') {
+      await this.#learn(execution);
+      if (!this.isHeld) {
+        // The end is not to wait for the cleaning.
+        execution.tellEnd(false);
+        await this.#clean(execution);
+        this.#statementsSinceReset = 0;
+        return;
+      }
+    }
+    // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
+    if (execution.leftUtf8) await connection.query('SET NAMES utf8mb4');
+  }
+
+  async #clean(execution: Execution): Promise<void> {
+    const isOnly = this.#statementsSinceReset === 1;
+    await this.#cleanState.restore(this.#connection, isOnly ? execution.sql : null);
+    this.#held = null;
+  }
+
+  /** Ends the transaction of a statement in a kept session, if what was sent behind the statement has not. */
+  async #endReadOnly(): Promise<void> {
+    const hasEnded = this.#behind !== null && (await this.#behind.then(() => true).catch(() => false));
+    if (!hasEnded) await endReadOnly.run(this.#connection);
+  }
+
+  /** Learns what a statement has left its session in, for it to tell with its end. */
+  async #learn(execution: Execution): Promise<void> {
+    // None has been sent yet if the first was refused.
+    const held = this.#held ?? new HeldSession(this.#cleanState.database, this.#readOnly);
+    await this.#behind?.catch(() => {});
+    let told = this.#told;
+    // A kill may have hit what would have told.
+    if (this.#host.isKilled || (told === null && (this.#readOnly || HeldSession.mustAsk(execution.ending)))) {
+      if (told !== null) held.prepared(told);
+      await ping.run(this.#connection, (ending) => {
+        told = ending;
+      });
+    }
+    held.ended(execution.sql, execution.ending, told);
+    execution.session = held.state;
+  }
+}

@@ -1,0 +1,304 @@
+import t, { type Test } from 'tap';
+import type { SessionState } from '#src/wire/statement.js';
+import { open as openExecutor, runs, type Told, until, untilAsync } from '../support/executor.ts';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+
+// Both servers share the machine with whatever else it does.
+t.setTimeout(240_000);
+
+/** What can be seen of what a statement has left behind, and whether the connection was reset since. */
+const lookAround = `SELECT @x, DATABASE(), @@autocommit, @@sql_mode, @@net_write_timeout,
+  @@session_track_transaction_info`;
+
+for (const server of await sharedServers()) {
+  t.test(`statements that may hold their session on ${server.kind}`, async (t) => {
+    await t.test('a statement that leaves nothing leaves a connection that is as new', async (t) => {
+      const { peer, hold, isClean } = await open(t, server);
+      for (const sql of [
+        'SELECT 1',
+        'INSERT INTO t (a) VALUES (1)',
+        'DO 0',
+        'SELECT nothing',
+        'nonsense',
+        'CALL nothing()',
+      ]) {
+        const told = await hold(sql);
+        t.match(told.session, { inTransaction: false, isHeld: false, variables: {} }, sql);
+        t.match(told.order.at(-1), /end\+session$/, 'the end does not wait for the cleaning');
+        t.equal(peer.messages.at(-1)?.type, 'idle');
+        t.ok(await isClean(), sql);
+      }
+    });
+
+    await t.test('a transaction is held until it ends, however that comes', async (t) => {
+      const { hold, isClean, isHeld } = await open(t, server);
+      for (const end of ['COMMIT', 'ROLLBACK', 'CREATE TABLE IF NOT EXISTS u (a INT)']) {
+        for (const sql of [
+          'BEGIN',
+          'INSERT INTO t (a) VALUES (2)',
+          'SELECT * FROM t',
+          'nonsense',
+          'UPDATE t SET a = 3',
+        ]) {
+          t.match((await hold(sql)).session, { inTransaction: true, isHeld: true }, sql);
+        }
+        t.ok(await isHeld());
+        t.match((await hold(end)).session, { inTransaction: false, isHeld: false, variables: {} }, end);
+        t.ok(await isClean(), end);
+      }
+    });
+
+    await t.test('what the database knows of the last statement is there for the next one', async (t) => {
+      const { hold } = await open(t, server);
+      const variables = { sql_mode: '', no_such_variable: '1' };
+      await hold('BEGIN', variables);
+      t.match((await hold("INSERT INTO t (a, c) VALUES (1, 'too long')", variables)).end, { outcome: { warnings: 1 } });
+      t.match((await hold('SHOW WARNINGS', variables)).batches.join(), /truncated/i);
+      await hold('UPDATE t SET a = a + 10', variables);
+      t.match((await hold('SELECT ROW_COUNT()', variables)).batches.join(), '[1]');
+      await hold('SELECT * FROM nothing', variables);
+      t.match((await hold('SHOW ERRORS', variables)).batches.join(), /nothing/);
+      t.match((await hold('ROLLBACK')).session, { isHeld: false });
+    });
+
+    await t.test('a deadlock ends the transaction that it was the end of', async (t) => {
+      const one = await open(t, server);
+      const { database } = one;
+      const two = await open(t, server);
+      await one.hold(`INSERT INTO t (a) VALUES (1), (2)`);
+      for (const [number, { hold }] of [one, two].entries()) {
+        await hold('BEGIN');
+        await hold(`UPDATE ${database}.t SET b = 1 WHERE a = ${number + 1}`);
+      }
+      const ends = await Promise.all([
+        one.hold('UPDATE t SET b = 2 WHERE a = 2'),
+        untilAsync(async () => (await server.sql(locksWaited)) !== '0').then(() =>
+          two.hold(`UPDATE ${database}.t SET b = 2 WHERE a = 1`),
+        ),
+      ]);
+      const failed = ends.findIndex(({ end }) => end?.ok === false);
+      t.match(ends[failed], {
+        end: { failure: { code: 1213, outcome: 'rolled_back', retryable: false } },
+        session: { inTransaction: false, isHeld: false },
+      });
+      t.match(ends[1 - failed], { end: { ok: true }, session: { inTransaction: true, isHeld: true } });
+      await [one, two][1 - failed]?.hold('COMMIT');
+      for (const { isClean } of [one, two]) t.ok(await isClean());
+    });
+
+    await t.test('a lock that is waited for in vain is passing, if the statement is of no session', async (t) => {
+      const { hold, database, isHeld } = await open(t, server);
+      const other = await open(t, server);
+      await hold('INSERT INTO t (a) VALUES (1)');
+      await other.hold('BEGIN');
+      await other.hold(`UPDATE ${database}.t SET b = 1`);
+      const wait = { innodb_lock_wait_timeout: '1' };
+      const alone = await hold('UPDATE t SET b = 2', wait);
+      t.match(alone.end, { failure: { code: 1205, outcome: 'rolled_back', retryable: true } });
+      await hold('BEGIN', wait);
+      const held = await hold('UPDATE t SET b = 2', wait);
+      t.match(held, { end: { failure: { code: 1205, retryable: false } }, session: { isHeld: true } });
+      t.ok(await isHeld());
+    });
+
+    for (const [what, sql, inTransaction = false] of [
+      ['a temporary table', 'CREATE TEMPORARY TABLE own (a INT)'],
+      ['a temporary table with its rows', 'CREATE /* x */ TEMPORARY TABLE own AS SELECT 1 AS a'],
+      ['a user variable', 'SET @x = 7'],
+      ['a user variable beside a variable', "SET @x = 7, sql_mode = 'ANSI'"],
+      ['a user variable in a SELECT', 'SELECT @x := 7'],
+      ['a user variable that is selected into', 'SELECT 7 INTO @x'],
+      ['a user variable that a function sets', 'SELECT f()'],
+      ['a user variable that a procedure sets', 'CALL p()'],
+      ['a user variable beside a variable that a procedure sets', 'CALL q()'],
+      ['a prepared statement', "PREPARE x FROM 'SELECT 1'"],
+      ['a lock by name', "SELECT GET_LOCK('x', 0)"],
+      ['the characteristics of the next transaction', 'SET TRANSACTION ISOLATION LEVEL SERIALIZABLE'],
+      ['a global lock', 'FLUSH TABLES WITH READ LOCK'],
+      ['a role', 'SET ROLE NONE'],
+      ['a handler', 'HANDLER t OPEN'],
+      ['another tracking', "SET session_track_system_variables = 'autocommit'"],
+      ['no tracking of changes', 'SET session_track_state_change = 0'],
+      ['profiles', 'SET profiling = 1'],
+      ['the next id', 'SET insert_id = 77'],
+      ['locked tables', 'LOCK TABLES t WRITE', true],
+    ] as const) {
+      await t.test(`${what} is held`, async (t) => {
+        const { peer, hold, isClean, isHeld } = await open(t, server);
+        t.match(await hold(sql), { end: { ok: true }, session: { isHeld: true, inTransaction } });
+        t.match((await hold('SELECT 1')).session, { isHeld: true, inTransaction });
+        t.match((await hold('nonsense')).session, { isHeld: true, inTransaction });
+        t.ok(await isHeld());
+        await peer.run('DO 0', { after: 'clean' });
+        t.ok(await isClean(), 'and gone when it is let go');
+      });
+    }
+
+    await t.test('a transaction with characteristics of its own ends like any', async (t) => {
+      const { hold, isClean } = await open(t, server);
+      for (const sql of ['SET TRANSACTION ISOLATION LEVEL SERIALIZABLE', 'BEGIN', 'SELECT * FROM t']) {
+        t.match((await hold(sql)).session, { isHeld: true }, sql);
+      }
+      t.match((await hold('COMMIT')).session, { isHeld: false });
+      t.match((await hold('START TRANSACTION READ ONLY')).session, { isHeld: true });
+      t.match((await hold('COMMIT')).session, { isHeld: false });
+      t.ok(await isClean());
+    });
+
+    await t.test('a schema and variables are told, and not held', async (t) => {
+      const { database, hold, isClean } = await open(t, server);
+      const sqlMode = 'NO_BACKSLASH_ESCAPES';
+      t.strictSame((await hold('USE mysql')).session, state('mysql'));
+      t.ok(await isClean());
+      t.strictSame((await hold(`SET SESSION sql_mode = '${sqlMode}'`)).session, state(database, { sql_mode: sqlMode }));
+      t.ok(await isClean());
+      t.strictSame((await hold('SET NAMES latin1')).session, state(database));
+      t.strictSame((await hold('SET net_write_timeout = 7, wait_timeout = 8')).session, state(database));
+      t.ok(await isClean());
+      t.strictSame((await hold('SET @@global.max_connections = @@global.max_connections + 0')).session?.variables, {});
+      await server.sql('CREATE DATABASE IF NOT EXISTS held_away');
+      await hold('BEGIN');
+      await hold('USE held_away');
+      t.strictSame((await hold("SET time_zone = '+01:00'")).session, {
+        ...state('held_away', { time_zone: '+01:00' }),
+        inTransaction: true,
+        isHeld: true,
+      });
+      t.strictSame((await hold('DROP DATABASE held_away')).session, state(null, { time_zone: '+01:00' }));
+      t.ok(await isClean());
+    });
+
+    await t.test('without autocommit, what a statement begins is held', async (t) => {
+      const { database, hold, isClean } = await open(t, server);
+      const off = { autocommit: 'OFF' };
+      t.strictSame((await hold('SET autocommit = 0')).session, state(database, off));
+      t.ok(await isClean());
+      t.strictSame((await hold('DO 0', off)).session, state(database, off));
+      t.match((await hold('SELECT * FROM t', off)).session, {
+        ...state(database, off),
+        inTransaction: true,
+        isHeld: true,
+      });
+      t.match((await hold('ROLLBACK', off)).session, state(database, off));
+      t.ok(await isClean());
+    });
+
+    await t.test('a database without a schema is held, and made as new, as well', async (t) => {
+      const { hold, isClean } = await open(t, server, { withDatabase: false });
+      t.strictSame((await hold('SELECT 1')).session, state(null));
+      t.strictSame((await hold('USE mysql')).session, state('mysql'));
+      t.ok(await isClean());
+      await hold('BEGIN');
+      await hold('USE mysql');
+      t.match((await hold('COMMIT')).session, { schema: 'mysql', isHeld: false });
+      t.ok(await isClean());
+    });
+
+    await t.test('text stays text in a session that is held', async (t) => {
+      const { hold } = await open(t, server);
+      await hold('BEGIN');
+      for (const sql of ['SET NAMES latin1', 'SET character_set_results = binary']) {
+        t.match((await hold(sql)).session, { isHeld: true });
+        t.equal((await hold("SELECT 'é 😀'")).batches.join(), '["é 😀"]');
+      }
+    });
+
+    await t.test('a cancelled statement tells with the next idle whether its session is held', async (t) => {
+      const { id, peer, hold, isClean } = await open(t, server);
+      for (const inTransaction of [false, true]) {
+        if (inTransaction) await hold('BEGIN');
+        const idles = peer.idles;
+        const statement = peer.start('SELECT SLEEP(100)', { after: 'hold' });
+        await runs(server, id);
+        peer.post({ type: 'cancel', statement });
+        await until(() => peer.idles > idles);
+        t.equal(peer.told(statement).end, null);
+        t.match(peer.messages.at(-1), { type: 'idle', session: { inTransaction, isHeld: inTransaction } });
+        if (inTransaction) t.match((await hold('COMMIT')).session, { isHeld: false });
+        t.ok(await isClean());
+      }
+    });
+
+    await t.test('cancels at any time leave the session as it is told', async (t) => {
+      const { peer, hold, isClean } = await open(t, server);
+      for (let round = 0; round < 30; round++) {
+        if (round % 2 === 1) await hold('BEGIN');
+        const idles = peer.idles;
+        const statement = peer.start('SELECT SLEEP(0.003)', { after: 'hold' });
+        await new Promise((resolve) => setTimeout(resolve, round % 7));
+        peer.post({ type: 'cancel', statement });
+        await until(() => peer.idles > idles || peer.closed);
+        // A kill in the midst of COM_RESET_CONNECTION makes MariaDB close the connection.
+        if (peer.closed) return;
+        const isHeld = round % 2 === 1;
+        t.match((await hold('DO 0')).session, { inTransaction: isHeld, isHeld }, `round ${round}`);
+        if (isHeld) await hold('ROLLBACK');
+        if (!(await isClean())) t.fail(`round ${round}`);
+      }
+    });
+
+    await t.test('a connection that is lost tells no state', async (t) => {
+      const { id, peer, hold } = await open(t, server);
+      await hold('BEGIN');
+      const statement = peer.start('DO SLEEP(100)', { after: 'hold' });
+      await runs(server, id);
+      await server.sql(`KILL ${id}`);
+      await until(() => peer.closed);
+      t.match(peer.told(statement), { end: { failure: { code: 90_006, retryable: false } }, session: null });
+    });
+
+    await t.test('under --read_only nothing but its transaction is different', async (t) => {
+      const { database, hold, isClean, isHeld } = await open(t, server, { readOnly: true });
+      t.match((await hold('INSERT INTO t (a) VALUES (1)')).end, { failure: { code: 1792 } });
+      t.strictSame((await hold('SELECT * FROM t')).session, state(database));
+      t.match((await hold('BEGIN')).session, { isHeld: false });
+      t.strictSame((await hold("SET sql_mode = ''")).session, state(database, { sql_mode: '' }));
+      const readWrite = { transaction_read_only: 'OFF', tx_read_only: 'OFF', time_zone: '+02:00' };
+      t.match(await hold('INSERT INTO t (a) VALUES (1)', readWrite), {
+        end: { failure: { code: 1792 } },
+        session: state(database, { time_zone: '+02:00' }),
+      });
+      t.strictSame((await hold('SET SESSION TRANSACTION READ WRITE')).session, state(database));
+      t.match((await hold('INSERT INTO t (a) VALUES (1)')).end, { failure: { code: 1792 } });
+      t.ok(await isClean());
+      t.match((await hold('SET @x = 1')).session, { inTransaction: false, isHeld: true });
+      t.match((await hold('INSERT INTO t (a) VALUES (@x)')).end, { failure: { code: 1792 } });
+      t.ok(await isHeld());
+    });
+  });
+}
+
+const locksWaited = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
+
+function state(schema: string | null, variables: SessionState['variables'] = {}): SessionState {
+  return { schema, variables, inTransaction: false, isHeld: false };
+}
+
+interface OpenOptions {
+  readonly withDatabase?: boolean;
+  readonly readOnly?: boolean;
+}
+
+async function open(t: Test, server: DatabaseServer, { withDatabase = true, readOnly = false }: OpenOptions = {}) {
+  const { database, id, peer } = await openExecutor(t, server, { readOnly }, { withDatabase });
+  await server.sql(
+    `CREATE TABLE t (n INT AUTO_INCREMENT PRIMARY KEY, a INT, b INT, c CHAR(3), UNIQUE (a));
+    SET GLOBAL log_bin_trust_function_creators = 1;
+    DELIMITER //
+    CREATE FUNCTION f() RETURNS INT BEGIN SET @x = 7; RETURN 1; END //
+    CREATE PROCEDURE p() SET @x = 7 //
+    CREATE PROCEDURE q() BEGIN SET @x = 7; SET sql_mode = ''; END //`,
+    { database },
+  );
+  const look = async (): Promise<string> => (await peer.run(lookAround)).batches.join();
+  const clean = await look();
+  return {
+    database,
+    id,
+    peer,
+    hold: (sql: string, variables: SessionState['variables'] = {}): Promise<Told> =>
+      peer.run(sql, { after: 'hold', variables }),
+    isClean: async (): Promise<boolean> => (await look()) === clean,
+    isHeld: async (): Promise<boolean> => (await look()) !== clean,
+  };
+}
