@@ -71,7 +71,8 @@ function powerOfTen(exponent: number): [high: bigint, low: bigint] {
   const power = 10n ** BigInt(Math.abs(exponent));
   const bits = BigInt(power.toString(2).length);
   // A reciprocal has its first bit where that many zeros go before it.
-  const first126 = exponent < 0 ? (1n << (125n + bits)) / power : bits > 126n ? power >> (bits - 126n) : power << (126n - bits);
+  const first126 =
+    exponent < 0 ? (1n << (125n + bits)) / power : bits > 126n ? power >> (bits - 126n) : power << (126n - bits);
   const above = first126 + 1n;
   return [above >> 63n, above & ((1n << 63n) - 1n)];
 }

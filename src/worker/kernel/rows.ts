@@ -164,7 +164,7 @@ const space: u8 = 0x20;
 const point: u8 = 0x2e;
 const colon: u8 = 0x3a;
 const letterE: u8 = 0x65;
-const eightZeros: u64 = (<u64>0x30303030 << 32) | 0x30303030;
+const eightZeros: u64 = ((<u64>0x30303030) << 32) | 0x30303030;
 
 /** As in binary-values.ts: how numbers are printed. */
 const decimalsNotFixed = 31;
@@ -768,7 +768,7 @@ function writeLeadingDigits(at: usize, value: u32): usize {
 /** The digits of a number of eight, a byte each, by halving all parts at once: first to 4, then to 2, then to 1 of them. */
 function eightDigits(value: u32): u64 {
   const high = value / 10000;
-  const fours = <u64>high | (<u64>(value - high * 10000) << 32);
+  const fours = <u64>high | ((<u64>(value - high * 10000)) << 32);
   const hundreds = ((fours * 10486) >> 20) & 0x0000007f0000007f;
   const twos = hundreds | ((fours - hundreds * 100) << 16);
   const tens = ((twos * 103) >> 10) & 0x000f000f000f000f;
@@ -798,13 +798,13 @@ function writeIntegerValue(type: i32, at: usize, from: usize): usize {
   let to = at;
   // There is a signed and an unsigned type of each size, the signed ones with odd numbers.
   const size: u32 = 1 << ((type - 1) >> 1);
-  const unused: u64 = 64 - (<u64>size << 3);
+  const unused: u64 = 64 - ((<u64>size) << 3);
   let magnitude = load<u64>(from) << unused;
   valueEnd = from + size;
   if ((type & 1) === 0) return writeUnsigned(to, magnitude >> unused);
   if (<i64>magnitude < 0) {
     store<u8>(to++, minus);
-    magnitude = <u64>(-(<i64>magnitude >> unused));
+    magnitude = <u64>-(<i64>magnitude >> unused);
   } else {
     magnitude >>= unused;
   }
@@ -825,7 +825,11 @@ function writeDateValue(value: u32, kind: u8, at: usize, from: usize): usize {
   store<u8>(to++, quote);
   store<u64>(
     to,
-    pair(century) | (pair(year - century * 100) << 16) | (<u64>minus << 32) | (pair(month) << 40) | (<u64>minus << 56),
+    pair(century) |
+      (pair(year - century * 100) << 16) |
+      ((<u64>minus) << 32) |
+      (pair(month) << 40) |
+      ((<u64>minus) << 56),
   );
   store<u16>(to, <u16>pair(day), 8);
   to += dateLength;
@@ -878,10 +882,7 @@ function writeClock(at: usize, minutes: usize, fraction: usize, decimals: u32, d
   const second: u32 = minutes === 0 ? 0 : load<u8>(minutes, 1);
   let microseconds: u32 = fraction === 0 ? 0 : load<u32>(fraction);
   if (minute > 99 || second > 99 || microseconds > 999999) return 0;
-  store<u64>(
-    at,
-    <u64>colon | (pair(minute) << 8) | (<u64>colon << 24) | (pair(second) << 32) | (<u64>point << 48),
-  );
+  store<u64>(at, <u64>colon | (pair(minute) << 8) | ((<u64>colon) << 24) | (pair(second) << 32) | ((<u64>point) << 48));
   // What has no fixed decimals shows its microseconds if there are any.
   let digits = decimals <= fractionDigitsMax ? decimals : microseconds === 0 ? 0 : fractionDigitsMax;
   if (digits < digitsMin) {
@@ -1061,13 +1062,12 @@ function writeFixed(at: usize, decimals: i32): usize {
 }
 
 for (let value: u32 = 0; value < 100; value++) {
-  store<u16>(pairs + 2 * <usize>value, <u16>(zero + value / 10) | (<u16>(zero + (value % 10)) << 8));
+  store<u16>(pairs + 2 * <usize>value, <u16>(zero + value / 10) | ((<u16>(zero + (value % 10))) << 8));
 }
 
 for (let power = 0, value: u64 = 1; power <= smallPowerMax; power++, value *= 10) {
   store<u64>(smallPowers + 8 * <usize>power, value);
 }
-
 
 for (let code: u64 = 0; code < 0x20; code++) {
   const last = code & 15;
