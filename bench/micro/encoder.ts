@@ -88,7 +88,7 @@ const results: Readonly<Record<string, readonly Column[]>> = {
 export async function run(): Promise<void> {
   for (const [name, columns] of Object.entries(results)) {
     const bytes = packets(columns);
-    const format: RowFormat = { kinds: Uint8Array.from(columns, ({ kind }) => kind), cells: 'typed' };
+    const format: RowFormat = { kinds: Uint8Array.from(columns, ({ kind }) => kind), values: null, cells: 'typed' };
     kernel.input.set(bytes, headroomBytes);
     const encoded = await megabytesPerSecond(bytes, () => encode(format, headroomBytes + bytes.length));
 

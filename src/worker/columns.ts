@@ -1,4 +1,5 @@
 import type { CellFormat, Column, ColumnType, IntegerTypeName } from '../wire/statement.ts';
+import { valueType } from './binary-values.ts';
 import { type CellKind, cellKind } from './cells.ts';
 
 /** A column as the protocol describes it (MySQL internals manual, "Column Definition"). */
@@ -53,13 +54,52 @@ const stringKinds: Readonly<Record<number, CellKind>> = {
   [cellKind.bitsOrDigits]: cellKind.quotedBitsOrDigits,
 };
 
-/** The column as a client sees it, and how its cells are written. */
-export function describeColumn(definition: ColumnDefinition, cells: CellFormat): { column: Column; kind: CellKind } {
+/**
+ * The column as a client sees it, and how its cells are written; and if they come in binary rows, how their values are
+ * encoded (see `RowFormat`), else null.
+ */
+export function describeColumn(
+  definition: ColumnDefinition,
+  cells: CellFormat,
+  isBinary: boolean,
+): { column: Column; kind: CellKind; value: number | null } {
   const [columnType, kind] = describeType(definition);
   return {
     column: { name: definition.name, type: columnType, nullable: (definition.flags & notNullFlag) === 0 },
     kind: cells === 'typed' ? kind : stringKind(columnType, kind),
+    value: isBinary ? typeOfValue(definition) | (definition.decimals << 8) : null,
   };
+}
+
+function typeOfValue(definition: ColumnDefinition): number {
+  const unsigned = isUnsigned(definition);
+  switch (definition.type) {
+    case type.tiny:
+      return unsigned ? valueType.uint8 : valueType.int8;
+    case type.short:
+      return unsigned ? valueType.uint16 : valueType.int16;
+    case type.year:
+      return valueType.uint16;
+    case type.int24:
+    case type.long:
+      return unsigned ? valueType.uint32 : valueType.int32;
+    case type.longlong:
+      return unsigned ? valueType.uint64 : valueType.int64;
+    case type.float:
+      return valueType.float;
+    case type.double:
+      return valueType.double;
+    case type.date:
+    case type.newDate:
+      return valueType.date;
+    case type.timestamp:
+    case type.datetime:
+      return valueType.datetime;
+    case type.time:
+      return valueType.time;
+    default:
+      return valueType.string;
+  }
 }
 
 function stringKind({ name }: ColumnType, typed: CellKind): CellKind {

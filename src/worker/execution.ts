@@ -25,24 +25,29 @@ interface Description {
   readonly format: RowFormat;
 }
 
-/** Definitions are the same array if they are known, and then their descriptions are, one for each format of cells. */
-const descriptions = new WeakMap<readonly ColumnDefinition[], { [cells in CellFormat]?: Description }>();
+/** Definitions are the same array if they are known, and then their descriptions are, by the format of cells and rows. */
+const descriptions = new WeakMap<readonly ColumnDefinition[], Record<string, Description>>();
 
-function describe(definitions: readonly ColumnDefinition[], cells: CellFormat): Description {
+function describe(definitions: readonly ColumnDefinition[], cells: CellFormat, isBinary: boolean): Description {
   let known = descriptions.get(definitions);
   if (known === undefined) {
     known = {};
     descriptions.set(definitions, known);
   }
-  known[cells] ??= describeAnew(definitions, cells);
-  return known[cells];
+  const key = isBinary ? `${cells}, binary` : cells;
+  known[key] ??= describeAnew(definitions, cells, isBinary);
+  return known[key];
 }
 
-function describeAnew(definitions: readonly ColumnDefinition[], cells: CellFormat): Description {
-  const described = definitions.map((definition) => describeColumn(definition, cells));
+function describeAnew(definitions: readonly ColumnDefinition[], cells: CellFormat, isBinary: boolean): Description {
+  const described = definitions.map((definition) => describeColumn(definition, cells, isBinary));
   return {
     columns: described.map(({ column }) => column),
-    format: { kinds: Uint8Array.from(described, ({ kind }) => kind), cells },
+    format: {
+      kinds: Uint8Array.from(described, ({ kind }) => kind),
+      values: isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null,
+      cells,
+    },
   };
 }
 
@@ -94,6 +99,8 @@ export class Execution implements ResultSink {
   #delivery: Delivery | null = null;
   readonly #gzip: GzipRequest | null;
   readonly #cells: CellFormat;
+  /** Whether its rows are of the binary protocol, as those of prepared statements are. */
+  readonly #isBinary: boolean;
   #columns: readonly Column[] | null = null;
   #columnsTold = false;
   #toldRows = 0;
@@ -114,6 +121,7 @@ export class Execution implements ResultSink {
     this.sql = message.sql;
     this.#gzip = message.gzip;
     this.#cells = message.cells;
+    this.#isBinary = message.params !== null;
     this.#host = host;
     this.#creditBytes = message.creditBytes;
     this.#creditRows = message.creditRows;
@@ -150,7 +158,7 @@ export class Execution implements ResultSink {
       this.#dropRows();
       return;
     }
-    const { columns, format } = describe(definitions, this.#cells);
+    const { columns, format } = describe(definitions, this.#cells, this.#isBinary);
     this.#columns = columns;
     if (this.#told) return;
     this.#encoder = new RowEncoder(format, this.#host.rowBytesMax, (batch) => this.#tell(batch));

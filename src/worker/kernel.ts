@@ -1,5 +1,14 @@
 import { readFileSync } from 'node:fs';
-import { cellPieceBytes, columnsMax, headroomBytes, outputBytes, readBytes, rowsRoom } from './kernel/sizes.ts';
+import {
+  cellPieceBytes,
+  columnsMax,
+  headroomBytes,
+  outputBytes,
+  powerMax,
+  powerMin,
+  readBytes,
+  rowsRoom,
+} from './kernel/sizes.ts';
 import type { RowFormat } from './row-format.ts';
 
 export { cellPieceBytes, headroomBytes, readBytes };
@@ -33,6 +42,8 @@ declare const WebAssembly: {
 interface Exports {
   readonly memory: { readonly buffer: ArrayBuffer };
   readonly kinds: { readonly value: number };
+  readonly values: { readonly value: number };
+  readonly powers: { readonly value: number };
   readonly input: { readonly value: number };
   readonly output: { readonly value: number };
   readonly rowEnds: { readonly value: number };
@@ -40,7 +51,7 @@ interface Exports {
   readonly consumed: { readonly value: number };
   readonly written: { readonly value: number };
   readonly rows: { readonly value: number };
-  setFormat(columns: number, nullsAreText: boolean): void;
+  setFormat(columns: number, nullsAreText: boolean, isBinary: boolean): void;
   encode(from: number, to: number, before: number, rowsMax: number, rowBytesMax: number): number;
   encodeText(length: number): number;
   encodeHex(length: number): number;
@@ -49,7 +60,25 @@ interface Exports {
 const program = new WebAssembly.Module(readFileSync(new URL('kernel.wasm', import.meta.url)));
 
 /**
- * Turns row packets of MySQL's text protocol into rows of JSON, as `RowEncoder` does and byte for byte the same, but many
+ * For each power of ten from `powerMin` to `powerMax` its first 126 bits and one, so that it is never too small, as two
+ * numbers of 63 bits, the higher one first.
+ */
+const powersOfTen = BigUint64Array.from(
+  Array.from({ length: powerMax - powerMin + 1 }, (_, index) => powerOfTen(powerMin + index)).flat(),
+);
+
+function powerOfTen(exponent: number): [high: bigint, low: bigint] {
+  const power = 10n ** BigInt(Math.abs(exponent));
+  const bits = BigInt(power.toString(2).length);
+  // A reciprocal has its first bit where that many zeros go before it.
+  const first126 =
+    exponent < 0 ? (1n << (125n + bits)) / power : bits > 126n ? power >> (bits - 126n) : power << (126n - bits);
+  const above = first126 + 1n;
+  return [above >> 63n, above & ((1n << 63n) - 1n)];
+}
+
+/**
+ * Turns row packets of MySQL's protocols into rows of JSON, as `RowEncoder` does and byte for byte the same, but many
  * at once and in WebAssembly. Packets are read into its memory, and rows are written there; the memory stays where it is.
  */
 export class Kernel {
@@ -66,6 +95,7 @@ export class Kernel {
   rows = 0;
   readonly #exports: Exports;
   readonly #kinds: Uint8Array;
+  readonly #values: Uint16Array;
   readonly #cellPiece: Uint8Array;
   #given: RowFormat | null = null;
 
@@ -74,10 +104,12 @@ export class Kernel {
     const memory = exports.memory.buffer;
     this.#exports = exports;
     this.#kinds = new Uint8Array(memory, exports.kinds.value, columnsMax);
+    this.#values = new Uint16Array(memory, exports.values.value, columnsMax);
     this.#cellPiece = new Uint8Array(memory, exports.cellPiece.value, cellPieceBytes);
     this.input = Buffer.from(memory, exports.input.value, headroomBytes + readBytes);
     this.output = Buffer.from(memory, exports.output.value, outputBytes);
     this.rowEnds = new Uint32Array(memory, exports.rowEnds.value, rowsRoom);
+    new BigUint64Array(memory, exports.powers.value, powersOfTen.length).set(powersOfTen);
   }
 
   /**
@@ -104,7 +136,8 @@ export class Kernel {
     const exports = this.#exports;
     if (format !== this.#given) {
       this.#kinds.set(format.kinds);
-      exports.setFormat(format.kinds.length, format.cells === 'strings, NULL too');
+      if (format.values !== null) this.#values.set(format.values);
+      exports.setFormat(format.kinds.length, format.cells === 'strings, NULL too', format.values !== null);
       this.#given = format;
     }
     const stop = exports.encode(from, to, before, Math.min(rowsMax, rowsRoom), Math.min(rowBytesMax, outputBytes));

@@ -1,4 +1,5 @@
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
+import { valueBytes, valueText, valueType } from './binary-values.ts';
 import { cellGrowthMax, cellKind, cellOverheadMax, isJsonText, nullCell, writeCell } from './cells.ts';
 import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
 import type { RowFormat } from './row-format.ts';
@@ -30,10 +31,15 @@ const comma = 0x2c;
 const bracketOpen = 0x5b;
 const bracketClose = 0x5d;
 const quote = 0x22;
+const nullPrefix = 0xfb;
+const binaryRowHeader = 0x00;
+/** The first bits of a binary row's null bitmap are no column's. */
+const nullBitsOffset = 2;
 
 /**
- * Turns row packets of MySQL's text protocol ("Text Resultset Row": one length-encoded string or 0xfb per column) into
- * batches of JSON: `[1,"a",null],[2,…]`. It copies bytes; no string, number or object is made for a cell. The kernel does
+ * Turns row packets into batches of JSON: `[1,"a",null],[2,…]`. They are of MySQL's text protocol ("Text Resultset Row": one
+ * length-encoded string or 0xfb per column) or of the binary one ("Binary Protocol Resultset Row": a byte of 0, a bit per
+ * column that says whether it is null, and the values that are not). It copies bytes; no string, number or object is made for a cell. The kernel does
  * the work; a row that is too large for it is written here cell by cell, with the same result.
  */
 export class RowEncoder {
@@ -128,19 +134,41 @@ export class RowEncoder {
 
   #appendRow(source: Uint8Array, start: number, end: number): boolean {
     const view = new DataView(source.buffer, source.byteOffset, source.byteLength);
+    const { kinds, values } = this.#format;
     const rowStart = this.#length;
+    const nullsStart = start + 1;
+    let from = start;
+    if (values !== null) {
+      from = nullsStart + ((kinds.length + nullBitsOffset + 7) >> 3);
+      if (source[start] !== binaryRowHeader || from > end) throw new RangeError('a packet is no binary row');
+    }
     this.#reserve(1);
     this.#out[this.#length++] = bracketOpen;
-    let from = start;
-    const { kinds } = this.#format;
     for (let column = 0; column < kinds.length; column++) {
       this.#reserve(cellOverheadMax);
       if (column > 0) this.#out[this.#length++] = comma;
-      let length = source[from++] as number;
-      if (length === 0xfb) {
+      const bit = column + nullBitsOffset;
+      const isNull =
+        values === null
+          ? source[from] === nullPrefix
+          : (((source[nullsStart + (bit >> 3)] as number) >> (bit & 7)) & 1) === 1;
+      if (isNull) {
         this.#put(this.#nullBytes);
+        if (values === null) from++;
         continue;
       }
+      const kind = kinds[column] as number;
+      const value = values?.[column] ?? valueType.string;
+      const type = value & 0xff;
+      if (type !== valueType.string) {
+        const bytes = valueBytes(type, view, from);
+        if (from + bytes > end) throw new RangeError('a cell reaches past the end of its row packet');
+        const text = Buffer.from(valueText(type, value >> 8, view, from), 'latin1');
+        if (!this.#appendCell(kind, text, 0, text.length, rowStart)) return false;
+        from += bytes;
+        continue;
+      }
+      let length = source[from++] as number;
       if (length === 0xfc) {
         length = view.getUint16(from, true);
         from += 2;
@@ -152,7 +180,7 @@ export class RowEncoder {
         from += 8;
       }
       if (from + length > end) throw new RangeError('a cell reaches past the end of its row packet');
-      if (!this.#appendCell(kinds[column] as number, source, from, from + length, rowStart)) return false;
+      if (!this.#appendCell(kind, source, from, from + length, rowStart)) return false;
       from += length;
     }
     this.#reserve(1);

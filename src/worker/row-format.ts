@@ -4,5 +4,10 @@ import type { CellFormat } from '../wire/statement.ts';
 export interface RowFormat {
   /** A `CellKind` per column; not to be changed. */
   readonly kinds: Uint8Array;
+  /**
+   * What the columns hold if the rows are of the binary protocol, else null. Per column, a `valueType` in the lower byte
+   * and in the upper one the decimals of the column's definition; not to be changed.
+   */
+  readonly values: Uint16Array | null;
   readonly cells: CellFormat;
 }

@@ -14,7 +14,7 @@ export const allFormats: readonly CellFormat[] = ['typed', 'strings', 'strings, 
 
 /** Rows of the text protocol, with cells of these kinds. */
 export function textFormat(kinds: readonly CellKind[], cells: CellFormat = 'typed'): RowFormat {
-  return { kinds: Uint8Array.from(kinds), cells };
+  return { kinds: Uint8Array.from(kinds), values: null, cells };
 }
 
 /** What dates and timestamps come as, and what is somewhat like them. */

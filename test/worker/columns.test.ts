@@ -101,11 +101,11 @@ function kindOfString(type: object, kind: CellKind): CellKind {
 for (const [what, definition, type, kind] of table) {
   t.test(`${what} is a ${JSON.stringify(type)}`, (t) => {
     const column = { name: 'c', type, nullable: true };
-    t.strictSame(describeColumn(definition, 'typed'), { column, kind });
+    t.strictSame(describeColumn(definition, 'typed', false), { column, kind, value: null });
     const string = kindOfString(type, kind);
-    t.strictSame(describeColumn(definition, 'strings'), { column, kind: string });
-    t.strictSame(describeColumn(definition, 'strings, NULL too'), { column, kind: string });
-    const required = describeColumn({ ...definition, flags: definition.flags | notNull }, 'typed');
+    t.strictSame(describeColumn(definition, 'strings', false), { column, kind: string, value: null });
+    t.strictSame(describeColumn(definition, 'strings, NULL too', false), { column, kind: string, value: null });
+    const required = describeColumn({ ...definition, flags: definition.flags | notNull }, 'typed', false);
     t.equal(required.column.nullable, false);
     t.strictSame(required.column.type, type);
     t.end();

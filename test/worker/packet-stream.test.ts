@@ -143,7 +143,7 @@ class ByRow extends Reading {
     let encoder: RowEncoder | undefined;
     this.await({
       columns: (definitions) => {
-        const kinds = definitions.map((definition) => describeColumn(definition, 'typed').kind);
+        const kinds = definitions.map((definition) => describeColumn(definition, 'typed', false).kind);
         encoder = new RowEncoder(textFormat(kinds), noLimit, (batch) => this.take(batch));
       },
       row: (bytes, start, end) => {

@@ -3,7 +3,16 @@
 // A piece is loaded and stored whole, whatever part of it is wanted: what a store writes beyond that is overwritten by
 // what comes next, and behind each region there is padding.
 
-import { cellPieceBytes, columnsMax, headroomBytes, outputBytes, readBytes, rowsRoom } from './sizes';
+import {
+  cellPieceBytes,
+  columnsMax,
+  headroomBytes,
+  outputBytes,
+  powerMax,
+  powerMin,
+  readBytes,
+  rowsRoom,
+} from './sizes';
 
 /** As `cellKind`. */
 enum Kind {
@@ -18,6 +27,24 @@ enum Kind {
   quotedBitsOrDigits,
   date,
   timestamp,
+}
+
+/** As `valueType`. */
+enum Value {
+  string,
+  int8,
+  uint8,
+  int16,
+  uint16,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  float,
+  double,
+  date,
+  datetime,
+  time,
 }
 
 /** As `kernelStop`, and one that the loader turns into an exception. */
@@ -46,6 +73,10 @@ const outputPadding = 64;
 
 /** The kinds of the columns, one byte each. */
 export const kinds: usize = memory.data(columnsMax);
+/** As `RowFormat.values`, 16 bits each. */
+export const values: usize = memory.data(2 * columnsMax, 2);
+/** For each power of ten from `powerMin` to `powerMax`, two numbers of 63 bits, which the loader writes. */
+export const powers: usize = memory.data(16 * (powerMax - powerMin + 1), 8);
 export const input: usize = memory.data(headroomBytes + readBytes + inputPadding, 64);
 export const output: usize = memory.data(outputBytes + outputPadding, 64);
 /** 32-bit offsets in the batch, one per row: where it ends. */
@@ -59,16 +90,41 @@ export let consumed: u32 = 0;
 export let written: u32 = 0;
 export let rows: u32 = 0;
 
-/** What has been set by `setFormat`: where the kinds end, and NULL with a comma behind it, which takes so many bytes. */
+/** What has been set by `setFormat`: where the kinds end; NULL with a comma behind it, which takes so many bytes. */
 let kindsEnd: usize = 0;
 let nullCell: u64 = 0;
 let nullBytes: usize = 0;
+let isBinary: bool = false;
+/** What a row may need beyond what its bytes grow by. */
+let rowOverhead: usize = 0;
 
 /** For each byte of ASCII that JSON escapes: up to seven bytes of text, and in the eighth their number. */
 const escapes: usize = memory.data(8 * 0x60, 8);
 
-/** Of a number of 64 bits. */
-const digitsMax: usize = 20;
+/** Where the last value ends that `writeValue` has written. */
+let valueEnd: usize = 0;
+/** What `setDigits` has found: the number is `digits` times ten to the `exponent`. */
+let digits: u64 = 0;
+let exponent: i32 = 0;
+/** Four times that number before it was rounded, in the same unit; its last bit is set if something is behind it. */
+let quadruple: u64 = 0;
+let significand: u64 = 0;
+let isPowerOfTwo: bool = false;
+let powerHigh: u64 = 0;
+let powerLow: u64 = 0;
+let shift: u64 = 0;
+
+/** What `setDigitText` has found: how many digits there are without zeros at the end, and how many before the point. */
+let digitCount: i32 = 0;
+let pointAt: i32 = 0;
+
+/** The text of some digits, with zeros behind them. */
+const digitText: usize = memory.data(64, 16);
+/** For each number up to 99 its two digits. */
+const pairs: usize = memory.data(2 * 100, 2);
+/** Ten to the powers from 0 on. */
+const smallPowers: usize = memory.data(8 * 20, 8);
+const smallPowerMax = 17;
 
 const headerBytes: usize = 4;
 const largestPayload: usize = 0xffffff;
@@ -76,6 +132,9 @@ const errorHeader: u8 = 0xff;
 const eofHeader: u8 = 0xfe;
 /** A packet that begins with 0xfe is the end of the rows if it is shorter than this; else it is a row of a long cell. */
 const eofBytesMax: usize = 9;
+const binaryRowHeader: u8 = 0x00;
+/** The first bits of a binary row's null bitmap are no column's. */
+const nullBitsOffset: usize = 2;
 const nullPrefix: usize = 0xfb;
 const prefix2: usize = 0xfc;
 const prefix3: usize = 0xfd;
@@ -100,6 +159,28 @@ const microsecondsLength: usize = 26;
 const twoZeros: u16 = 0x3030;
 const sixZeros: u64 = 0x303030303030;
 const pointZeros: u64 = 0x3030303030302e;
+
+const space: u8 = 0x20;
+const point: u8 = 0x2e;
+const colon: u8 = 0x3a;
+const letterE: u8 = 0x65;
+const eightZeros: u64 = ((<u64>0x30303030) << 32) | 0x30303030;
+
+/** As in binary-values.ts: how numbers are printed. */
+const decimalsNotFixed = 31;
+const pointMin = -14;
+const pointMax = 15;
+/** What a number of fixed decimals may need beyond what its bytes grow by: 309 digits, a point and 30 decimals. */
+const fixedOverhead: usize = 320;
+/** Below these, whole numbers of a double and of a float are printed as they are. */
+const wholeMax: f64 = 1e15;
+const floatWholeMax: f64 = 1e6;
+const fractionDigitsMax: u32 = 6;
+
+/** Of a double (IEEE 754): bits of its fraction, and what is added to its exponent, counted from the last of them. */
+const fractionBits: u64 = 52;
+const exponentBias = 1075;
+const low63Bits: u64 = ((<u64>1) << 63) - 1;
 
 const hexDigits = i8x16(0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46);
 const positions = i8x16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -173,9 +254,16 @@ const bySecondHigh = i8x16(
   tooShort,
 );
 
-/** Sets what rows are from now on; before, the kinds have been written to `kinds`. */
-export function setFormat(columns: i32, nullsAreText: bool): void {
+/** Sets what rows are from now on; before, `kinds` and `values` have been written. */
+export function setFormat(columns: i32, nullsAreText: bool, binary: bool): void {
   kindsEnd = kinds + columns;
+  isBinary = binary;
+  rowOverhead = <usize>columns * cellOverheadMax + 2;
+  for (let column: usize = 0; binary && column < <usize>columns; column++) {
+    const value: i32 = load<u16>(values + 2 * column);
+    const type = value & 0xff;
+    if ((type === Value.float || type === Value.double) && value >> 8 < decimalsNotFixed) rowOverhead += fixedOverhead;
+  }
   nullCell = nullsAreText ? nullTextComma : nullComma;
   nullBytes = nullsAreText ? 7 : 5;
 }
@@ -187,7 +275,7 @@ export function setFormat(columns: i32, nullsAreText: bool): void {
 export function encode(start: i32, stop: i32, before: u32, rowsMax: u32, rowBytesMax: u32): Stop {
   const inputEnd = input + stop;
   const outputEnd = output + outputBytes;
-  const overhead = (kindsEnd - kinds) * cellOverheadMax + 2;
+  const overhead = rowOverhead;
   const lastRowEnd = rowEnds + rowsMax * 4;
   let packet = input + start;
   let to = output;
@@ -222,7 +310,7 @@ export function encode(start: i32, stop: i32, before: u32, rowsMax: u32, rowByte
     }
     let rowStart = to;
     if (before > 0 || to > output) store<u8>(rowStart++, comma);
-    const rowStop = writeRow(rowStart, from, end);
+    const rowStop = isBinary ? writeBinaryRow(rowStart, from, end) : writeRow(rowStart, from, end, 0);
     if (rowStop <= <usize>Stop.malformed) {
       reason = <Stop>rowStop;
       break;
@@ -252,15 +340,35 @@ export function encodeHex(length: u32): u32 {
   return <u32>(writeHex(output, cellPiece, cellPiece + length) - output);
 }
 
-/** Gives the position after the row, or, as no position is that small, a `Stop`. */
-function writeRow(at: usize, start: usize, end: usize): usize {
+/**
+ * Gives the position after the row, or, as no position is that small, a `Stop`. `nulls` is where the null bitmap lies, or
+ * 0 if the row is of the text protocol.
+ */
+function writeRow(at: usize, start: usize, end: usize, nulls: usize): usize {
   let to = at;
   let from = start;
   store<u8>(to++, bracketOpen);
   for (let column = kinds; column < kindsEnd; column++) {
+    const kind = load<u8>(column);
+    if (nulls !== 0) {
+      const number = column - kinds;
+      if (isNull(nulls, number)) {
+        store<u64>(to, nullCell);
+        to += nullBytes;
+        continue;
+      }
+      const value = load<u16>(values + 2 * number);
+      if ((value & 0xff) !== Value.string) {
+        to = writeValue(value, kind, to, from);
+        if (to <= <usize>Stop.malformed) return to;
+        store<u8>(to++, comma);
+        from = valueEnd;
+        continue;
+      }
+    }
     let length: usize = load<u8>(from++);
     if (length >= nullPrefix) {
-      if (length === nullPrefix) {
+      if (length === nullPrefix && nulls === 0) {
         store<u64>(to, nullCell);
         to += nullBytes;
         continue;
@@ -277,7 +385,6 @@ function writeRow(at: usize, start: usize, end: usize): usize {
     }
     const cellEnd = from + length;
     if (cellEnd > end) return Stop.malformed;
-    const kind = load<u8>(column);
     if (kind === Kind.text) {
       store<u8>(to, quote);
       const low = v128.load(from);
@@ -333,6 +440,19 @@ function writeRow(at: usize, start: usize, end: usize): usize {
   if (kindsEnd > kinds) to--;
   store<u8>(to, bracketClose);
   return to + 1;
+}
+
+/** The same for a row of the binary protocol. */
+function writeBinaryRow(at: usize, start: usize, end: usize): usize {
+  const nulls = start + 1;
+  const from = nulls + ((kindsEnd - kinds + nullBitsOffset + 7) >> 3);
+  if (from > end || load<u8>(start) !== binaryRowHeader) return Stop.malformed;
+  return writeRow(at, from, end, nulls);
+}
+
+function isNull(nulls: usize, column: usize): bool {
+  const bit = column + nullBitsOffset;
+  return ((load<u8>(nulls + (bit >> 3)) >> <u8>(bit & 7)) & 1) !== 0;
 }
 
 function writeText(at: usize, start: usize, end: usize): usize {
@@ -617,18 +737,336 @@ function writeBitCell(kind: u8, at: usize, start: usize, end: usize): usize {
 function writeBits(at: usize, start: usize, end: usize): usize {
   let value: u64 = 0;
   for (let from = start; from < end; from++) value = (value << 8) | load<u8>(from);
-  const digitsEnd = at + digitsMax;
-  let to = digitsEnd;
-  do {
-    const rest = value / 10;
-    store<u8>(--to, zero + <u8>(value - rest * 10));
-    value = rest;
-  } while (value !== 0);
-  const low = v128.load(to);
-  const high = v128.load(to, blockBytes);
-  v128.store(at, low);
-  v128.store(at, high, blockBytes);
-  return at + (digitsEnd - to);
+  return writeUnsigned(at, value);
+}
+
+function writeUnsigned(at: usize, value: u64): usize {
+  if (value < 100000000) return writeLeadingDigits(at, <u32>value);
+  const high = value / 100000000;
+  let to: usize;
+  if (high < 100000000) {
+    to = writeLeadingDigits(at, <u32>high);
+  } else {
+    const highest = high / 100000000;
+    to = writeLeadingDigits(at, <u32>highest);
+    store<u64>(to, eightDigits(<u32>(high - highest * 100000000)) | eightZeros);
+    to += 8;
+  }
+  store<u64>(to, eightDigits(<u32>(value - high * 100000000)) | eightZeros);
+  return to + 8;
+}
+
+/** A number of up to eight digits, without zeros before them. */
+function writeLeadingDigits(at: usize, value: u32): usize {
+  const text = eightDigits(value);
+  // The last digit stays even if it is a zero.
+  const zeros = ctz(text | ((<u64>1) << 56)) & 56;
+  store<u64>(at, (text | eightZeros) >> zeros);
+  return at + 8 - (<usize>zeros >> 3);
+}
+
+/** The digits of a number of eight, a byte each, by halving all parts at once: first to 4, then to 2, then to 1 of them. */
+function eightDigits(value: u32): u64 {
+  const high = value / 10000;
+  const fours = <u64>high | ((<u64>(value - high * 10000)) << 32);
+  const hundreds = ((fours * 10486) >> 20) & 0x0000007f0000007f;
+  const twos = hundreds | ((fours - hundreds * 100) << 16);
+  const tens = ((twos * 103) >> 10) & 0x000f000f000f000f;
+  return tens | ((twos - tens * 10) << 8);
+}
+
+/**
+ * Writes a value of a binary row that is no string, and sets `valueEnd`. `value` is as in `RowFormat.values`. Gives
+ * `Stop.malformed` for a date or time that there cannot be.
+ */
+function writeValue(value: u32, kind: u8, at: usize, from: usize): usize {
+  const type = <i32>(value & 0xff);
+  if (type >= Value.date) {
+    valueEnd = from + 1 + load<u8>(from);
+    return type === Value.time ? writeTimeValue(value >> 8, at, from) : writeDateValue(value, kind, at, from);
+  }
+  let to = at;
+  if (kind === Kind.quotedNumber) store<u8>(to++, quote);
+  if (type >= Value.float) to = writeFloatValue(value, to, from);
+  else to = writeIntegerValue(type, to, from);
+  if (to <= <usize>Stop.malformed) return to;
+  if (kind === Kind.quotedNumber) store<u8>(to++, quote);
+  return to;
+}
+
+function writeIntegerValue(type: i32, at: usize, from: usize): usize {
+  let to = at;
+  // There is a signed and an unsigned type of each size, the signed ones with odd numbers.
+  const size: u32 = 1 << ((type - 1) >> 1);
+  const unused: u64 = 64 - ((<u64>size) << 3);
+  let magnitude = load<u64>(from) << unused;
+  valueEnd = from + size;
+  if ((type & 1) === 0) return writeUnsigned(to, magnitude >> unused);
+  if (<i64>magnitude < 0) {
+    store<u8>(to++, minus);
+    magnitude = <u64>-(<i64>magnitude >> unused);
+  } else {
+    magnitude >>= unused;
+  }
+  return writeUnsigned(to, magnitude);
+}
+
+/** A date of both kinds of columns, with the time of day if it has one. */
+function writeDateValue(value: u32, kind: u8, at: usize, from: usize): usize {
+  const length: u32 = load<u8>(from);
+  if (length !== 0 && length !== 4 && length !== 7 && length !== 11) return Stop.malformed;
+  const year: u32 = length === 0 ? 0 : load<u16>(from, 1);
+  const month: u32 = length === 0 ? 0 : load<u8>(from, 3);
+  const day: u32 = length === 0 ? 0 : load<u8>(from, 4);
+  if (year > 9999 || month > 99 || day > 99) return Stop.malformed;
+  const isDate = (value & 0xff) === Value.date;
+  let to = at;
+  const century = year / 100;
+  store<u8>(to++, quote);
+  store<u64>(
+    to,
+    pair(century) |
+      (pair(year - century * 100) << 16) |
+      ((<u64>minus) << 32) |
+      (pair(month) << 40) |
+      ((<u64>minus) << 56),
+  );
+  store<u16>(to, <u16>pair(day), 8);
+  to += dateLength;
+  if (!isDate) {
+    store<u8>(to++, space);
+    const hour: u32 = length < 7 ? 0 : load<u8>(from, 5);
+    if (hour > 99) return Stop.malformed;
+    store<u16>(to, <u16>pair(hour));
+    to += 2;
+    const digits = kind === Kind.timestamp ? fractionDigitsMax : 0;
+    to = writeClock(to, length < 7 ? 0 : from + 6, length < 11 ? 0 : from + 8, value >> 8, digits);
+    if (to === 0) return Stop.malformed;
+  }
+  if (<i32>kind >= Kind.date && (month === 0 || day === 0)) {
+    store<u64>(at, nullCell);
+    return at + nullBytes - 1;
+  }
+  store<u8>(to, quote);
+  return to + 1;
+}
+
+function writeTimeValue(decimals: u32, at: usize, from: usize): usize {
+  const length: u32 = load<u8>(from);
+  if (length !== 0 && length !== 8 && length !== 12) return Stop.malformed;
+  let to = at;
+  store<u8>(to++, quote);
+  let hours: u64 = 0;
+  if (length !== 0) {
+    if (load<u8>(from, 1) !== 0) store<u8>(to++, minus);
+    hours = <u64>load<u32>(from, 2) * 24 + load<u8>(from, 6);
+  }
+  if (hours < 100) {
+    store<u16>(to, <u16>pair(<u32>hours));
+    to += 2;
+  } else {
+    to = writeUnsigned(to, hours);
+  }
+  to = writeClock(to, length === 0 ? 0 : from + 7, length < 12 ? 0 : from + 9, decimals, 0);
+  if (to === 0) return Stop.malformed;
+  store<u8>(to, quote);
+  return to + 1;
+}
+
+/**
+ * Minutes and seconds, which lie there, and the fraction of a second; 0 stands for what is not there. Writes as many digits
+ * of the fraction as the column has decimals, and zeros behind them up to `digitsMin`. Gives 0 if one of them cannot be.
+ */
+function writeClock(at: usize, minutes: usize, fraction: usize, decimals: u32, digitsMin: u32): usize {
+  const minute: u32 = minutes === 0 ? 0 : load<u8>(minutes);
+  const second: u32 = minutes === 0 ? 0 : load<u8>(minutes, 1);
+  let microseconds: u32 = fraction === 0 ? 0 : load<u32>(fraction);
+  if (minute > 99 || second > 99 || microseconds > 999999) return 0;
+  store<u64>(at, <u64>colon | (pair(minute) << 8) | ((<u64>colon) << 24) | (pair(second) << 32) | ((<u64>point) << 48));
+  // What has no fixed decimals shows its microseconds if there are any.
+  let digits = decimals <= fractionDigitsMax ? decimals : microseconds === 0 ? 0 : fractionDigitsMax;
+  if (digits < digitsMin) {
+    const unit = <u32>load<u64>(smallPowers + 8 * <usize>(fractionDigitsMax - digits));
+    microseconds -= microseconds % unit;
+    digits = digitsMin;
+  }
+  if (digits === 0) return at + 6;
+  const high = microseconds / 10000;
+  const middle = microseconds / 100;
+  store<u64>(at, pair(high) | (pair(middle - high * 100) << 16) | (pair(microseconds - middle * 100) << 32), 7);
+  return at + 7 + digits;
+}
+
+/** The two digits of a number up to 99, the first one in the lower byte. */
+function pair(value: u32): u64 {
+  return load<u16>(pairs + 2 * <usize>value);
+}
+
+/** As `floatText` in binary-values.ts; what is no number is left to that: it gives `Stop.largeRow`. */
+function writeFloatValue(value: u32, at: usize, from: usize): usize {
+  const isFloat = (value & 0xff) === Value.float;
+  valueEnd = from + (isFloat ? 4 : 8);
+  const signed = isFloat ? <f64>load<f32>(from) : load<f64>(from);
+  const number = abs(signed);
+  if (!(number < Infinity)) return Stop.largeRow;
+  let to = at;
+  if (reinterpret<i64>(signed) < 0) store<u8>(to++, minus);
+  const decimals = <i32>(value >> 8);
+  if (decimals < decimalsNotFixed) {
+    setDigits(reinterpret<u64>(number));
+    pickShortest();
+    return writeFixed(to, decimals);
+  }
+  const limit = isFloat ? floatWholeMax : wholeMax;
+  if (number < limit && number === floor(number)) return writeUnsigned(to, <u64>number);
+  setDigits(reinterpret<u64>(number));
+  // So far there are 16 or 17 digits, of which 6 are to be left.
+  if (isFloat) roundDigits(quadruple < 40000000000000000 ? 10 : 11);
+  else pickShortest();
+  return writeGeneral(to);
+}
+
+/**
+ * Sets `quadruple` and `exponent` for a double, so that its digits before the point are at least enough to tell it from its
+ * neighbours. This and `pickShortest` are the method "Schubfach" (R. Giulietti, "The Schubfach way to render doubles",
+ * 2021), and the names behind the comments are his.
+ */
+function setDigits(bits: u64): void {
+  const fraction = bits & (((<u64>1) << fractionBits) - 1);
+  const biased = <i32>(bits >> fractionBits);
+  // c and q
+  significand = biased === 0 ? fraction : fraction | ((<u64>1) << fractionBits);
+  const binaryExponent = max(biased, 1) - exponentBias;
+  // Below a power of two, numbers lie twice as close.
+  isPowerOfTwo = fraction === 0 && biased > 1;
+  // k: logarithms of 2 and 3/4 to the base of 10, times 2^41, and of 10 to the base of 2, times 2^38
+  const spacing: i64 = isPowerOfTwo ? -274743187321 : 0;
+  exponent = <i32>((<i64>binaryExponent * 661971961083 + spacing) >> 41);
+  // h
+  shift = <u64>(binaryExponent + <i32>((<i64>-exponent * 913124641741) >> 38) + 2);
+  const power = powers + 16 * <usize>(-exponent - powerMin);
+  powerHigh = load<u64>(power);
+  powerLow = load<u64>(power, 8);
+  quadruple = scaled(significand << 2);
+}
+
+/** The product with the power of ten, its last bit set if something is behind it. */
+function scaled(value: u64): u64 {
+  const factor = value << shift;
+  const middle = ((powerHigh * factor) >> 1) + highProduct(powerLow, factor);
+  return (highProduct(powerHigh, factor) + (middle >> 63)) | (((middle & low63Bits) + low63Bits) >> 63);
+}
+
+/** The higher half of a product. */
+function highProduct(a: u64, b: u64): u64 {
+  const aLow = a & 0xffffffff;
+  const aHigh = a >> 32;
+  const bLow = b & 0xffffffff;
+  const bHigh = b >> 32;
+  const first = aHigh * bLow + ((aLow * bLow) >> 32);
+  const second = aLow * bHigh + (first & 0xffffffff);
+  return aHigh * bHigh + (first >> 32) + (second >> 32);
+}
+
+/** Sets `digits` to the shortest that are read back as the number of `setDigits`, and of these to the nearest. */
+function pickShortest(): void {
+  const odd = significand & 1;
+  const low = scaled((significand << 2) - (isPowerOfTwo ? 1 : 2)) + odd;
+  const high = scaled((significand << 2) + 2) - odd;
+  const floored = quadruple >> 2;
+  const tens = (floored / 10) * 10;
+  const isTens = low <= tens << 2;
+  if (isTens !== (tens + 10) << 2 <= high) {
+    digits = isTens ? tens : tens + 10;
+    return;
+  }
+  const isFloored = low <= floored << 2;
+  if (isFloored !== (floored + 1) << 2 <= high) {
+    digits = isFloored ? floored : floored + 1;
+    return;
+  }
+  const beyond = quadruple & 3;
+  digits = beyond < 2 || (beyond === 2 && (floored & 1) === 0) ? floored : floored + 1;
+}
+
+/** Takes so many digits from `quadruple`, and sets `digits` to what is left: the nearest, and from a tie the even one. */
+function roundDigits(count: i32): void {
+  exponent += count;
+  digits = 0;
+  // Then even the first digit counts for less than a half.
+  if (count > smallPowerMax) return;
+  const unit = load<u64>(smallPowers + 8 * <usize>count) << 2;
+  const kept = quadruple / unit;
+  const rest = quadruple - kept * unit;
+  digits = kept + u64(rest > unit >> 1 || (rest === unit >> 1 && (kept & 1) !== 0));
+}
+
+/** Sets `digitText`, `digitCount` and `pointAt`. */
+function setDigitText(): void {
+  const end = writeUnsigned(digitText, digits);
+  const zeros = i8x16.splat(<i8>zero);
+  v128.store(end, zeros);
+  v128.store(end, zeros, blockBytes);
+  const all = end - digitText;
+  const others =
+    ~(
+      i8x16.bitmask(i8x16.eq(v128.load(digitText), zeros)) |
+      (i8x16.bitmask(i8x16.eq(v128.load(digitText, blockBytes), zeros)) << 16)
+    ) & firstBits(all);
+  digitCount = max(1, 32 - <i32>clz(others));
+  pointAt = <i32>all + exponent;
+}
+
+/** With an exponent where the point would stand far from the digits. */
+function writeGeneral(at: usize): usize {
+  setDigitText();
+  const count = <usize>digitCount;
+  if (pointAt < pointMin || (pointAt > pointMax && pointAt >= digitCount)) {
+    store<u8>(at, load<u8>(digitText));
+    store<u8>(at, point, 1);
+    v128.store(at, v128.load(digitText, 1), 2);
+    let to = at + (count > 1 ? count + 1 : 1);
+    store<u8>(to++, letterE);
+    if (pointAt < 1) store<u8>(to++, minus);
+    return writeUnsigned(to, <u64>abs(pointAt - 1));
+  }
+  if (pointAt <= 0) {
+    v128.store(at, i8x16.splat(<i8>zero));
+    store<u8>(at, point, 1);
+    const to = at + 2 + <usize>-pointAt;
+    v128.store(to, v128.load(digitText));
+    store<u8>(to, load<u8>(digitText, blockBytes), blockBytes);
+    return to + count;
+  }
+  const whole = <usize>pointAt;
+  v128.store(at, v128.load(digitText));
+  if (count <= whole) return at + whole;
+  store<u8>(at + whole, point);
+  v128.store(at + whole, v128.load(digitText + whole), 1);
+  return at + count + 1;
+}
+
+/** With so many decimals. */
+function writeFixed(at: usize, decimals: i32): usize {
+  const cut = -decimals - exponent;
+  if (cut > smallPowerMax || (cut > 0 && digits % load<u64>(smallPowers + 8 * <usize>cut) !== 0)) roundDigits(cut);
+  setDigitText();
+  let to = at;
+  // The digit of a place, ten to that power, counted from 1 for the units.
+  for (let place = max(pointAt, 1); place > -decimals; place--) {
+    if (place === 0) store<u8>(to++, point);
+    const index = pointAt - place;
+    store<u8>(to++, index >= 0 && index < digitCount ? load<u8>(digitText + <usize>index) : zero);
+  }
+  return to;
+}
+
+for (let value: u32 = 0; value < 100; value++) {
+  store<u16>(pairs + 2 * <usize>value, <u16>(zero + value / 10) | ((<u16>(zero + (value % 10))) << 8));
+}
+
+for (let power = 0, value: u64 = 1; power <= smallPowerMax; power++, value *= 10) {
+  store<u64>(smallPowers + 8 * <usize>power, value);
 }
 
 for (let code: u64 = 0; code < 0x20; code++) {

@@ -12,3 +12,7 @@ export const columnsMax = 4096;
 export const rowsRoom = (headroomBytes + readBytes) / 4;
 /** The most of a large cell that is encoded at once. */
 export const cellPieceBytes = 64 * 1024;
+
+/** The powers of ten that a double is multiplied by to have its digits before the point (see `setDigits`). */
+export const powerMin = -292;
+export const powerMax = 324;

@@ -1,0 +1,193 @@
+/**
+ * The values of binary rows as the text protocol prints them (MySQL internals manual, "Binary Protocol Value"). Both
+ * servers print alike. The kernel does the same; this is for the rows that are too large for it, and says what is right.
+ */
+
+/** How a value is encoded, other than what is a length-encoded string. Integers and floats are little-endian. */
+export const valueType = {
+  string: 0,
+  int8: 1,
+  uint8: 2,
+  int16: 3,
+  uint16: 4,
+  int32: 5,
+  uint32: 6,
+  int64: 7,
+  uint64: 8,
+  float: 9,
+  double: 10,
+  /** A length of 0 or 4, or more with a time of day that is not printed; the parts that are not there are zero. */
+  date: 11,
+  /** A length of 0, 4, 7 or 11. */
+  datetime: 12,
+  /** A length of 0, 8 or 12. */
+  time: 13,
+} as const;
+
+/** From this number of decimals on, a column has no fixed ones (MySQL source, `DECIMAL_NOT_SPECIFIED`). */
+export const decimalsNotFixed = 31;
+/** Of a second. */
+const fractionDigitsMax = 6;
+/** A FLOAT that has no fixed decimals is printed with so many digits (C, `FLT_DIG`). */
+const floatDigits = 6;
+/** Where the point may stand of a number that is not printed with an exponent (MySQL source, `my_gcvt`). */
+const pointMin = -14;
+const pointMax = 15;
+/** What JavaScript prints at most: enough to tell a tie from what is next to one. */
+const exactDigits = 100;
+
+const sizes: Readonly<Record<number, number>> = {
+  [valueType.int8]: 1,
+  [valueType.uint8]: 1,
+  [valueType.int16]: 2,
+  [valueType.uint16]: 2,
+  [valueType.int32]: 4,
+  [valueType.uint32]: 4,
+  [valueType.int64]: 8,
+  [valueType.uint64]: 8,
+  [valueType.float]: 4,
+  [valueType.double]: 8,
+};
+
+/**
+ * The bytes that the value at `from` takes, which is no string.
+ * @throws RangeError if it has a length that no value of its type has
+ */
+export function valueBytes(type: number, source: DataView, from: number): number {
+  const size = sizes[type];
+  if (size !== undefined) return size;
+  const length = source.getUint8(from);
+  const lengths = type === valueType.time ? [0, 8, 12] : [0, 4, 7, 11];
+  if (!lengths.includes(length)) throw new RangeError(`a date or time has a length of ${length}`);
+  return 1 + length;
+}
+
+/**
+ * The text of the value at `from`, which is no string; it is all there.
+ * @param decimals as the column's definition has them
+ * @throws RangeError if it is a date or a time that there cannot be
+ */
+export function valueText(type: number, decimals: number, source: DataView, from: number): string {
+  switch (type) {
+    case valueType.int8:
+      return `${source.getInt8(from)}`;
+    case valueType.uint8:
+      return `${source.getUint8(from)}`;
+    case valueType.int16:
+      return `${source.getInt16(from, true)}`;
+    case valueType.uint16:
+      return `${source.getUint16(from, true)}`;
+    case valueType.int32:
+      return `${source.getInt32(from, true)}`;
+    case valueType.uint32:
+      return `${source.getUint32(from, true)}`;
+    case valueType.int64:
+      return `${source.getBigInt64(from, true)}`;
+    case valueType.uint64:
+      return `${source.getBigUint64(from, true)}`;
+    case valueType.float:
+      return floatText(source.getFloat32(from, true), decimals, floatDigits);
+    case valueType.double:
+      return floatText(source.getFloat64(from, true), decimals, Number.POSITIVE_INFINITY);
+    case valueType.time:
+      return timeText(decimals, source, from);
+    default:
+      return dateText(type, decimals, source, from);
+  }
+}
+
+function dateText(type: number, decimals: number, source: DataView, from: number): string {
+  const length = source.getUint8(from);
+  const [year, month, day] =
+    length > 0 ? [source.getUint16(from + 1, true), source.getUint8(from + 3), source.getUint8(from + 4)] : [0, 0, 0];
+  if (year > 9999) throw new RangeError(`a date is of the year ${year}`);
+  const date = `${String(year).padStart(4, '0')}-${twoDigits(month)}-${twoDigits(day)}`;
+  if (type === valueType.date) return date;
+  const hour = length > 4 ? source.getUint8(from + 5) : 0;
+  return `${date} ${twoDigits(hour)}${minutesText(decimals, source, from + 6, length - 5)}`;
+}
+
+function timeText(decimals: number, source: DataView, from: number): string {
+  const length = source.getUint8(from);
+  const isNegative = length > 0 && source.getUint8(from + 1) !== 0;
+  const hours = length > 0 ? source.getUint32(from + 2, true) * 24 + source.getUint8(from + 6) : 0;
+  const minutes = minutesText(decimals, source, from + 7, length - 6);
+  return `${isNegative ? '-' : ''}${String(hours).padStart(2, '0')}${minutes}`;
+}
+
+/** Minutes and seconds, and their fraction, as far as there are bytes of them. */
+function minutesText(decimals: number, source: DataView, from: number, length: number): string {
+  const [minute, second] = length > 0 ? [source.getUint8(from), source.getUint8(from + 1)] : [0, 0];
+  const microseconds = length > 2 ? source.getUint32(from + 2, true) : 0;
+  return `:${twoDigits(minute)}:${twoDigits(second)}${fractionText(decimals, microseconds)}`;
+}
+
+/** What has no fixed decimals shows its microseconds if there are any. */
+function fractionText(decimals: number, microseconds: number): string {
+  if (microseconds > 999_999) throw new RangeError(`a second has ${microseconds} microseconds`);
+  const shown = decimals > fractionDigitsMax ? (microseconds === 0 ? 0 : fractionDigitsMax) : decimals;
+  return shown === 0 ? '' : `.${String(microseconds).padStart(fractionDigitsMax, '0').slice(0, shown)}`;
+}
+
+function twoDigits(part: number): string {
+  if (part > 99) throw new RangeError(`a date or time has a part of ${part}`);
+  return String(part).padStart(2, '0');
+}
+
+/** A number's decimal digits, without zeros at either end, and where its point stands: behind so many of them. */
+interface Digits {
+  readonly digits: string;
+  readonly point: number;
+}
+
+/**
+ * As MySQL's `my_fcvt` and `my_gcvt` print it: the shortest digits that are read back as this number, but no more than
+ * there may be, rounded to the nearest and from a tie to the even one.
+ */
+function floatText(value: number, decimals: number, digitsMax: number): string {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value < 0 ? '-inf' : 'inf';
+  const sign = value < 0 || Object.is(value, -0) ? '-' : '';
+  const magnitude = Math.abs(value);
+  return sign + (decimals < decimalsNotFixed ? fixedText(magnitude, decimals) : generalText(magnitude, digitsMax));
+}
+
+function fixedText(value: number, decimals: number): string {
+  const { digits, point } = roundedDigits(value, (point) => point + decimals);
+  const all = digits.padStart(digits.length + Math.max(0, 1 - point), '0').padEnd(Math.max(1, point) + decimals, '0');
+  const whole = all.slice(0, Math.max(1, point));
+  return decimals === 0 ? whole : `${whole}.${all.slice(whole.length, whole.length + decimals)}`;
+}
+
+function generalText(value: number, digitsMax: number): string {
+  const { digits, point } = roundedDigits(value, () => digitsMax);
+  if (point < pointMin || (point > pointMax && point >= digits.length)) {
+    const rest = digits.slice(1);
+    return `${digits[0]}${rest === '' ? '' : '.'}${rest}e${point - 1}`;
+  }
+  if (point <= 0) return `0.${'0'.repeat(-point)}${digits}`;
+  return digits.length <= point ? digits.padEnd(point, '0') : `${digits.slice(0, point)}.${digits.slice(point)}`;
+}
+
+/** @param countMax how many digits there may be, by where the point stands; none if it is 0 or less */
+function roundedDigits(value: number, countMax: (point: number) => number): Digits {
+  const shortest = digitsOf(value.toExponential());
+  const count = countMax(shortest.point);
+  if (shortest.digits.length <= count || value === 0) return shortest;
+  if (count < 0) return { digits: '0', point: 1 };
+  const { digits, point } = digitsOf(value.toExponential(exactDigits));
+  const kept = BigInt(`0${digits.slice(0, count)}`);
+  const rest = digits.slice(count);
+  const isTie = rest === '5';
+  const isUp = isTie ? kept % 2n === 1n : rest[0] !== undefined && rest[0] >= '5';
+  const rounded = String(isUp ? kept + 1n : kept);
+  if (rounded === '0') return { digits: '0', point: 1 };
+  // One digit more than there were is a carry.
+  return digitsOf(`${rounded}e${point - count}`, rounded.length);
+}
+
+/** @param whole how many digits stand before the point of what is printed with an exponent */
+function digitsOf(printed: string, whole = 1): Digits {
+  const [mantissa, exponent] = printed.split('e') as [string, string];
+  const digits = mantissa.replace('.', '').replace(/0+$/, '');
+  return { digits: digits === '' ? '0' : digits, point: whole + Number(exponent) };
+}
