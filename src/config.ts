@@ -71,6 +71,12 @@ const textOptions = {
     help: 'database user for requests without credentials; none: they get 401',
   },
   anonymous_password: { default: '', placeholder: 'PASSWORD', help: 'the password of --anonymous_user' },
+  dialect: {
+    default: 'auto',
+    choices: ['auto', 'v1', 'databend'],
+    placeholder: 'auto|v1|databend',
+    help: "the form of requests and answers: Sluice's own, Databend's, or by the headers of each request",
+  },
   on_disconnect: {
     default: 'continue',
     choices: ['continue', 'cancel'],
@@ -220,6 +226,20 @@ const numberOptions = {
     max: 86_400,
     unit: 's',
     help: 'the longest that max_idle_time can keep a session',
+  },
+  held_session_idle_secs: {
+    default: 60,
+    min: 1,
+    max: 86_400,
+    unit: 's',
+    help: 'how long a Databend client may leave its open transaction, or the like, without a sign',
+  },
+  client_session_bytes_max: {
+    default: 64 * KiB,
+    min: KiB,
+    max: MiB,
+    unit: 'bytes',
+    help: 'the session that a Databend client carries, as JSON',
   },
   session_queue_max: {
     default: 8,
@@ -384,11 +404,14 @@ type FlagName = keyof typeof flagOptions;
 type NumberName = keyof typeof numberOptions;
 
 /** The values of all options, by their names, checked; `database` is `mysql_url` taken apart, null for the private one. */
-export type Config = Readonly<Record<Exclude<TextName, 'log_level' | 'on_disconnect' | 'mysql_url'>, string>> &
+export type Config = Readonly<
+  Record<Exclude<TextName, 'dialect' | 'log_level' | 'on_disconnect' | 'mysql_url'>, string>
+> &
   Readonly<Record<NumberName, number>> &
   Readonly<Record<FlagName, boolean>> & {
     readonly log_level: LogLevel;
     readonly on_disconnect: 'continue' | 'cancel';
+    readonly dialect: 'auto' | 'v1' | 'databend';
     readonly database: DatabaseConfig | null;
   };
 

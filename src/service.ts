@@ -9,6 +9,7 @@ import { Handlers } from './http/handlers.ts';
 import { HttpServer } from './http/server.ts';
 import { Statements } from './http/statements.ts';
 import { Metrics, observeWith } from './metrics.ts';
+import { Handles } from './protocol/databend/session.ts';
 import { Buffers } from './query/buffers.ts';
 import { Queries } from './query/queries.ts';
 import { Queue } from './query/queue.ts';
@@ -225,6 +226,8 @@ function build(
       sessionsMax: config.sessions_max,
       sessionsPerUserMax: config.sessions_per_user_max,
       sessionIdleMsMax: config.session_idle_secs_max * 1_000,
+      heldIdleMs: config.held_session_idle_secs * 1_000,
+      endedMax: config.removed_queries_max,
       sessionQueueMax: config.session_queue_max,
     },
     leases,
@@ -263,10 +266,18 @@ function build(
       bufferRowsMax: config.buffer_rows_max,
       gzipLevel: config.gzip_level,
       statementTimeoutSecs: config.statement_timeout_secs,
+      clientSessionBytesMax: config.client_session_bytes_max,
     },
     anonymous:
       config.anonymous_user === '' ? null : { user: config.anonymous_user, password: config.anonymous_password },
     accounts,
+    sessions,
+    dialect: config.dialect,
+    databend: {
+      handles: new Handles(),
+      resultTimeoutSecs: config.result_timeout_secs,
+      version: () => leases.databaseVersion,
+    },
     statements: new Statements(sessions, buffers, queue, config.queue_wait_secs),
     queries,
     buffers,

@@ -1,5 +1,6 @@
 import { type CellKind, cellKind } from '#src/worker/cells.js';
 import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel.js';
+import type { RowFormat } from '#src/worker/row-format.js';
 import { type Field, type FieldDefinition, rowReader } from '../../test/support/mysql2-rows.ts';
 import { rowPayload } from '../../test/support/row-packets.ts';
 import { callNs, print } from './measure.ts';
@@ -87,9 +88,9 @@ const results: Readonly<Record<string, readonly Column[]>> = {
 export async function run(): Promise<void> {
   for (const [name, columns] of Object.entries(results)) {
     const bytes = packets(columns);
-    const kinds = Uint8Array.from(columns, ({ kind }) => kind);
+    const format: RowFormat = { kinds: Uint8Array.from(columns, ({ kind }) => kind), cells: 'typed' };
     kernel.input.set(bytes, headroomBytes);
-    const encoded = await megabytesPerSecond(bytes, () => encode(kinds, headroomBytes + bytes.length));
+    const encoded = await megabytesPerSecond(bytes, () => encode(format, headroomBytes + bytes.length));
 
     const hexText = (field: Field): unknown => field.buffer()?.toString('hex') ?? null;
     const read = rowReader(
@@ -119,10 +120,10 @@ function packets(columns: readonly Column[]): Buffer {
   }
 }
 
-function encode(kinds: Uint8Array, end: number): number {
+function encode(format: RowFormat, end: number): number {
   let rows = 0;
   for (let from = headroomBytes; from < end; from = kernel.consumed) {
-    const stop = kernel.encode(kinds, from, end, 0, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+    const stop = kernel.encode(format, from, end, 0, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
     if (stop !== kernelStop.inputUsed && stop !== kernelStop.outputFull) throw new Error(`stopped for reason ${stop}`);
     rows += kernel.rows;
   }

@@ -1,16 +1,31 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
-import { InvalidRequestError, parseQueryRequest, type QueryRequest } from '../protocol/v1/request.ts';
-import { pageBody, statsBody } from '../protocol/v1/response.ts';
+import { type DatabendRequest, parseQueryRequest as parseDatabend } from '../protocol/databend/request.ts';
+import { closedReply, DatabendReplies, type DatabendServer, errorReply } from '../protocol/databend/response.ts';
+import {
+  clientOf,
+  heartbeatQueries,
+  heartbeatReply,
+  loginReply,
+  logoutReply,
+  verifyReply,
+} from '../protocol/databend/session-replies.ts';
+import type { QueryReplies, Reply } from '../protocol/reply.ts';
+import { InvalidRequestError, type QueryRequest } from '../protocol/request.ts';
+import { parseQueryRequest } from '../protocol/v1/request.ts';
+import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Queries } from '../query/queries.ts';
 import { Query, type QueryLimits } from '../query/query.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
+import type { Sessions } from '../session/sessions.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonText } from './body.ts';
+import { type Dialect, dialectOf } from './dialects.ts';
 import { acceptsGzip } from './gzip.ts';
-import { httpErrors } from './http-error.ts';
-import { replyEmpty, replyJson, replyPage, replyText } from './reply.ts';
+import { type HttpError, httpErrors } from './http-error.ts';
+import { reply, replyEmpty, replyPage, replyText } from './reply.ts';
+import { type Retried, Retries } from './retries.ts';
 import type { Route } from './router.ts';
 import { isSession, type Statements } from './statements.ts';
 
@@ -24,11 +39,16 @@ export interface HandlerLimits {
   readonly gzipLevel: number;
   /** 0: without limit. */
   readonly statementTimeoutSecs: number;
+  /** Of the session that a Databend client carries, as JSON. */
+  readonly clientSessionBytesMax: number;
 }
 
 export interface HandlerParts {
   readonly limits: HandlerLimits;
   readonly anonymous: Credentials | null;
+  readonly dialect: Dialect | 'auto';
+  readonly databend: DatabendServer;
+  readonly sessions: Sessions;
   readonly accounts: Accounts;
   readonly statements: Statements;
   readonly queries: Queries;
@@ -39,15 +59,36 @@ export interface HandlerParts {
   readonly whyNotReady: () => Promise<string | null>;
 }
 
+interface ReadRequest {
+  readonly body: QueryRequest;
+  /** null: v1's. */
+  readonly replies: DatabendReplies | null;
+}
+
+type SessionVerb = 'login' | 'logout' | 'refresh' | 'heartbeat' | 'verify';
+
 const abandoned = 'was abandoned: its client went away before the first answer';
 
 /** One function for each endpoint. Each throws an HttpError for what is not to be answered with 200. */
 export class Handlers {
   readonly #parts: HandlerParts;
+  readonly #retries: Retries;
+  /** Of queries that are not answered in v1. */
+  readonly #replies = new WeakMap<Query, DatabendReplies>();
   #draining = false;
 
   constructor(parts: HandlerParts) {
     this.#parts = parts;
+    this.#retries = new Retries(parts.queries);
+  }
+
+  dialectOf({ headers }: IncomingMessage): Dialect {
+    return dialectOf(headers, this.#parts.dialect);
+  }
+
+  /** What is told of a request that is refused, in its dialect. */
+  errorReply(request: IncomingMessage, error: HttpError): Reply | null {
+    return this.dialectOf(request) === 'v1' ? null : errorReply(this.#parts.databend, error.status, error.message);
   }
 
   /** From now on no statement is accepted; what runs may be read. */
@@ -65,6 +106,14 @@ export class Handlers {
         return this.#getStats(route.id, request, response);
       case 'kill':
         return route.isFinal ? this.#final(route.id, request, response) : this.#kill(route.id, request, response);
+      case 'final':
+        return this.#databendFinal(route.id, request, response);
+      case 'login':
+      case 'logout':
+      case 'refresh':
+      case 'heartbeat':
+      case 'verify':
+        return this.#session(route.name, request, response);
       case 'health':
         return replyText(response, 200, 'ok');
       case 'ready':
@@ -76,27 +125,73 @@ export class Handlers {
 
   async #postQuery(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (this.#draining) throw stopping();
-    const { limits, queries, statements, buffers } = this.#parts;
+    const dialect = this.dialectOf(request);
     // Before the body is read: whoever is no user is not to fill the memory.
     const account = await this.#authenticate(request);
-    const body = parse(await readJsonText(request, limits.bodyBytesMax), limits);
+    const text = await readJsonText(request, this.#parts.limits.bodyBytesMax);
+    const asGzip = acceptsGzip(request.headers['accept-encoding']);
+    const begin = (isAbandoned: () => boolean): Promise<Query> => {
+      const read = this.#read(dialect, text, request, account.user);
+      return this.#begin(read, account, asGzip, isAbandoned);
+    };
+    const key = keyOf(request, dialect);
+    if (key === null) {
+      const query = await begin(() => response.destroyed);
+      return this.#answerPage(query, 0, asGzip, response, true);
+    }
+    // A client that names its POST comes back for an answer that it has lost.
+    const retried = await this.#retries.once(account.user, key, text, () => begin(() => false));
+    return this.#answerPage(queryOf(retried, dialect, key), 0, asGzip, response);
+  }
+
+  #read(dialect: Dialect, text: string, { headers }: IncomingMessage, user: string): ReadRequest {
+    const { limits, databend } = this.#parts;
+    try {
+      if (dialect === 'v1') return { body: parseQueryRequest(text, limits), replies: null };
+      const client = clientOf(headers.cookie);
+      const sessionBytesMax = limits.clientSessionBytesMax;
+      const read: DatabendRequest = parseDatabend(text, {
+        user,
+        client,
+        handles: databend.handles,
+        limits,
+        sessionBytesMax,
+      });
+      return { body: read.request, replies: new DatabendReplies(databend, user, read.session, read.request.sql) };
+    } catch (error) {
+      if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
+      throw error;
+    }
+  }
+
+  /** @param isAbandoned whether whoever would end the statement has gone */
+  async #begin(
+    { body, replies }: ReadRequest,
+    account: Account,
+    asGzip: boolean,
+    isAbandoned: () => boolean,
+  ): Promise<Query> {
+    const { limits, queries, statements, buffers } = this.#parts;
     this.#admit(account.user);
     const place = await statements.place(body, account);
     try {
-      this.#checkAgain(account.user, response);
+      // While the database was asked, others may have taken the room.
+      if (this.#draining) throw stopping();
+      if (isAbandoned()) throw new RequestAbortedError('the client went away before its statement was sent');
+      this.#admit(account.user);
     } catch (error) {
-      if (place !== null && isSession(place) && body.session.type === 'new') place.end('its statement was not sent');
+      if (place !== null && isSession(place) && body.session.type !== 'old') place.end('its statement was not sent');
       throw error;
     }
     const sessionId =
       place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const identity = { id: newQueryId(), sessionId, owner: account.user };
-    const asGzip = acceptsGzip(request.headers['accept-encoding']);
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers);
+    if (replies !== null) this.#replies.set(query, replies);
     queries.add(query, body.sql);
     if (place === null) statements.runLater(query, body, account, sessionId);
     else statements.run(query, body, account, place);
-    await this.#answerPage(query, 0, asGzip, response, true);
+    return query;
   }
 
   async #getPage(id: string, page: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -107,13 +202,21 @@ export class Handlers {
   async #getStats(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
     this.#parts.queries.touch(query);
-    replyJson(response, statsBody(query.identity, query.snapshot(), query.nextPage));
+    reply(response, this.#repliesOf(query).stats(query, query.snapshot(), query.nextPage));
   }
 
   async #kill(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const query = await this.#find(id, request);
+    const { queries, databend } = this.#parts;
+    const { user } = await this.#authenticate(request);
+    const query = queries.find(id, user);
+    if (query === undefined) {
+      // What is over needs no cancelling, and Databend's clients are content with that.
+      const isDone = this.dialectOf(request) === 'databend' && queries.whyRemoved(id, user) !== undefined;
+      if (!isDone) throw this.#notFound(id, user, request);
+      return reply(response, closedReply(databend, id));
+    }
     query.cancelByClient();
-    replyEmpty(response);
+    reply(response, this.#repliesOf(query).killed(query));
   }
 
   async #final(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -123,6 +226,51 @@ export class Handlers {
     if (query !== undefined) queries.finish(query);
     else if (queries.whyRemoved(id, user) === undefined) throw unknownQuery(id);
     replyEmpty(response);
+  }
+
+  /** The last answer about a query, after which it is no more; as often as it is asked for. */
+  async #databendFinal(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { queries, databend } = this.#parts;
+    const { user } = await this.#authenticate(request);
+    const query = queries.find(id, user);
+    const replies = query === undefined ? undefined : this.#replies.get(query);
+    if (query === undefined && queries.whyRemoved(id, user) !== undefined) {
+      return reply(response, closedReply(databend, id));
+    }
+    if (query === undefined || replies === undefined) throw unknownQuery(id);
+    query.cancelByClient();
+    const last = replies.final(query, query.snapshot());
+    queries.finish(query);
+    reply(response, last);
+  }
+
+  /** What Databend's clients ask beside their queries. */
+  async #session(name: SessionVerb, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { dialect, databend, queries, sessions, limits } = this.#parts;
+    if (dialect === 'v1') throw httpErrors.notFound('there is nothing at this path (--dialect)');
+    const { user } = await this.#authenticate(request);
+    const client = clientOf(request.headers.cookie);
+    switch (name) {
+      case 'login':
+        return reply(response, loginReply(databend, newSessionId()));
+      case 'verify':
+        return reply(response, verifyReply(databend, user));
+      case 'refresh':
+        throw httpErrors.badRequest('there are no session tokens to be refreshed: send user and password');
+      case 'logout':
+        if (client !== null) sessions.endOf(client, user, 'its client has logged out');
+        return reply(response, logoutReply(databend));
+      case 'heartbeat': {
+        const ids = heartbeatQueries(await readJsonText(request, limits.bodyBytesMax));
+        const unknown = ids.filter((id) => {
+          const query = queries.find(id, user);
+          if (query !== undefined) queries.touch(query);
+          return query === undefined;
+        });
+        sessions.renew(client, user);
+        return reply(response, heartbeatReply(databend, unknown));
+      }
+    }
   }
 
   async #ready(response: ServerResponse): Promise<void> {
@@ -159,27 +307,31 @@ export class Handlers {
       if (isFirst && !response.headersSent) queries.finish(query, abandoned);
       else if (!response.writableFinished) queries.hungUp(query);
     });
-    await replyPage(response, pageBody(query.identity, await ready), asGzip);
+    const { body, headers } = this.#repliesOf(query).page(query, await ready);
+    await replyPage(response, body, asGzip, headers);
   }
 
   async #find(id: string, request: IncomingMessage): Promise<Query> {
     const { queries } = this.#parts;
     const { user } = await this.#authenticate(request);
     const query = queries.find(id, user);
-    if (query !== undefined) return query;
-    const reason = queries.whyRemoved(id, user);
-    throw reason === undefined ? unknownQuery(id) : httpErrors.notFound(`query ${id} ${reason}`);
+    if (query === undefined) throw this.#notFound(id, user, request);
+    return query;
+  }
+
+  #notFound(id: string, user: string, request: IncomingMessage): HttpError {
+    const reason = this.#parts.queries.whyRemoved(id, user);
+    if (reason === undefined) return unknownQuery(id);
+    const text = `query ${id} ${reason}`;
+    return this.dialectOf(request) === 'v1' ? httpErrors.notFound(text) : httpErrors.badRequest(text);
+  }
+
+  #repliesOf(query: Query): QueryReplies {
+    return this.#replies.get(query) ?? v1Replies;
   }
 
   #authenticate(request: IncomingMessage): Account | Promise<Account> {
     return this.#parts.accounts.verify(credentialsOf(request.headers.authorization, this.#parts.anonymous));
-  }
-
-  /** While the database was asked, others may have taken the room, or whoever would end the statement may have gone. */
-  #checkAgain(user: string, response: ServerResponse): void {
-    if (this.#draining) throw stopping();
-    if (response.destroyed) throw new RequestAbortedError('the client went away before its statement was sent');
-    this.#admit(user);
   }
 
   #admit(user: string): void {
@@ -210,12 +362,32 @@ function queryLimits({ pagination, timeoutSecs }: QueryRequest, gzipLevel: numbe
   };
 }
 
-function parse(text: string, limits: HandlerLimits): QueryRequest {
-  try {
-    return parseQueryRequest(text, limits);
-  } catch (error) {
-    if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
-    throw error;
+/** The longest key of a POST; a longer one is refused. */
+const keyCharactersMax = 255;
+
+/** By what a client says that a POST is the same as an earlier one. */
+function keyOf({ headers }: IncomingMessage, dialect: Dialect): string | null {
+  const name = dialect === 'v1' ? 'idempotency-key' : 'x-databend-query-id';
+  const key = headers[name];
+  if (key === undefined || key === '') return null;
+  if (typeof key !== 'string' || key.length > keyCharactersMax) {
+    throw httpErrors.badRequest(`the header ${name} must be one of at most ${keyCharactersMax} characters`);
+  }
+  return key;
+}
+
+function queryOf(retried: Retried, dialect: Dialect, key: string): Query {
+  switch (retried.type) {
+    case 'query':
+      return retried.query;
+    case 'other body': {
+      const reason = `a POST with the key ${/^[\w.-]{1,64}$/.test(key) ? key : 'given'} has been made with another body`;
+      throw dialect === 'v1' ? httpErrors.conflict(reason) : httpErrors.badRequest(reason);
+    }
+    case 'removed': {
+      const reason = `this POST has been made: its query ${retried.id} ${retried.reason}`;
+      throw dialect === 'v1' ? httpErrors.conflict(reason) : httpErrors.badRequest(reason);
+    }
   }
 }
 
@@ -223,7 +395,7 @@ function stopping(): Error {
   return httpErrors.unavailable('the server is stopping and takes no more statements');
 }
 
-function unknownQuery(id: string): Error {
+function unknownQuery(id: string): HttpError {
   const begun = timeOfQueryId(id);
   if (begun !== null && begun < performance.timeOrigin) {
     const started = new Date(performance.timeOrigin).toISOString();

@@ -22,6 +22,7 @@ export const httpErrors = {
   noHost: () => new HttpError(400, 'the request has no Host header', { Connection: 'close' }),
   unauthorized: (reason: string) => new HttpError(401, reason, { 'WWW-Authenticate': 'Basic realm="sluice"' }),
   notFound: (reason: string) => new HttpError(404, reason),
+  conflict: (reason: string) => new HttpError(409, reason),
   methodNotAllowed: (method: string, allow: readonly string[]) =>
     new HttpError(405, `${method} is not allowed here; allowed: ${allow.join(', ')}`, { Allow: allow.join(', ') }),
   bodyTooLarge: (max: number) => new HttpError(413, `the body is larger than ${max} bytes (--body_bytes_max)`),

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { BodyParts } from '../protocol/v1/response.ts';
+import { type BodyParts, noHeaders, type Reply } from '../protocol/reply.ts';
 import { gzipPieces, inflated, isDeflated } from './gzip.ts';
 import type { HttpError } from './http-error.ts';
 
@@ -22,27 +22,43 @@ export function replyText(
   response.end(body);
 }
 
-export function replyError(response: ServerResponse, error: HttpError): void {
-  replyText(response, error.status, error.message, error.headers);
+/**
+ * Says why a request is refused.
+ * @param asJson what to say instead of the reason alone; null: nothing
+ */
+export function replyError(response: ServerResponse, error: HttpError, asJson: Reply | null): void {
+  response.end(writeError(response, error, asJson, {}));
 }
 
 /** As `replyError`, but the caller ends the answer; the client has the whole of it, and keeps the connection so long. */
-export function replyErrorUnended(response: ServerResponse, error: HttpError): void {
-  const body = Buffer.from(error.message);
+export function replyErrorUnended(response: ServerResponse, error: HttpError, asJson: Reply | null): void {
+  response.write(writeError(response, error, asJson, { Connection: 'close' }));
+}
+
+/** @returns the body, which is still to be sent */
+function writeError(response: ServerResponse, error: HttpError, asJson: Reply | null, headers: object): Buffer {
+  const body = Buffer.from(asJson === null ? error.message : asJson.body.join(''));
   response.writeHead(error.status, {
-    'Content-Type': 'text/plain; charset=utf-8',
+    'Content-Type': asJson === null ? 'text/plain; charset=utf-8' : 'application/json',
     'Content-Length': body.length,
     ...everyAnswer,
-    Connection: 'close',
+    ...asJson?.headers,
+    ...headers,
     ...error.headers,
   });
-  response.write(body);
+  return body;
 }
 
 /** 200 with an empty body, which is all that `final_uri` answers. */
 export function replyEmpty(response: ServerResponse): void {
   response.writeHead(200, { 'Content-Length': 0, ...everyAnswer });
   response.end();
+}
+
+/** An answer none of which is compressed. */
+export function reply(response: ServerResponse, { body, headers }: Reply): void {
+  if (body.length === 0) replyEmpty(response);
+  else replyJson(response, body as readonly (string | Uint8Array)[], headers);
 }
 
 /** Up to this length a body is made one text, which Node sends with the head as one. */
@@ -59,11 +75,16 @@ export function replyJson(response: ServerResponse, parts: readonly (string | Ui
  * As `replyJson`, of parts some of which may be compressed. If so, all go out as gzip, but for a client that asked for it
  * with its statement and does not with this page.
  */
-export function replyPage(response: ServerResponse, parts: BodyParts, asGzip: boolean): void | Promise<void> {
-  if (!parts.some(isDeflated)) return replyJson(response, parts as readonly (string | Uint8Array)[]);
+export function replyPage(
+  response: ServerResponse,
+  parts: BodyParts,
+  asGzip: boolean,
+  more = noHeaders,
+): void | Promise<void> {
+  if (!parts.some(isDeflated)) return replyJson(response, parts as readonly (string | Uint8Array)[], more);
   // What the answer was already said to vary by (see cors.ts).
   const vary = response.getHeader('Vary');
-  const headers = { Vary: vary === undefined ? 'Accept-Encoding' : `${vary}, Accept-Encoding` };
+  const headers = { ...more, Vary: vary === undefined ? 'Accept-Encoding' : `${vary}, Accept-Encoding` };
   if (!asGzip) return inflated(parts).then((plain) => replyJson(response, plain, headers));
   replyParts(response, gzipPieces(parts), { ...headers, 'Content-Encoding': 'gzip' });
 }

@@ -1,9 +1,14 @@
-/** What a request is for. `id` and `page` come from the path, `isFinal` from the query string of a kill. */
+/**
+ * What a request is for. `id` and `page` come from the path, `isFinal` from the query string of a kill. From `final` on they
+ * are of the Databend dialect alone.
+ */
 export type Route =
   | { readonly name: 'query' }
   | { readonly name: 'stats'; readonly id: string }
   | { readonly name: 'page'; readonly id: string; readonly page: number }
   | { readonly name: 'kill'; readonly id: string; readonly isFinal: boolean }
+  | { readonly name: 'final'; readonly id: string }
+  | { readonly name: 'login' | 'logout' | 'refresh' | 'heartbeat' | 'verify' }
   | { readonly name: 'health' }
   | { readonly name: 'ready' }
   | { readonly name: 'metrics' };
@@ -20,6 +25,12 @@ const methods: Readonly<Record<Route['name'], readonly string[]>> = {
   stats: ['GET', 'HEAD'],
   page: ['GET'],
   kill: ['GET', 'POST'],
+  final: ['GET', 'POST'],
+  login: ['POST'],
+  logout: ['POST'],
+  refresh: ['POST'],
+  heartbeat: ['POST'],
+  verify: ['GET', 'POST'],
   health: ['GET', 'HEAD'],
   ready: ['GET', 'HEAD'],
   metrics: ['GET', 'HEAD'],
@@ -57,18 +68,26 @@ export function withoutAuthority(target: string): string {
 function find(segments: readonly string[], search: string): Route | Match | null {
   const [first, second, id, verb, number] = segments;
   if (segments.length === 1 && (first === 'health' || first === 'ready' || first === 'metrics')) return { name: first };
-  if (first !== 'v1' || second !== 'query') return null;
+  if (first !== 'v1') return null;
+  if (second === 'verify' && segments.length === 2) return { name: second };
+  if (second === 'session' && segments.length === 3 && isSessionVerb(id)) return { name: id };
+  if (second !== 'query') return null;
   if (id === undefined) return { name: 'query' };
   if (verb === undefined) return { name: 'stats', id };
   if (verb === 'page' && segments.length === 5 && pageNumber.test(number as string)) {
     return { name: 'page', id, page: Number(number) };
   }
+  if (verb === 'final' && segments.length === 4) return { name: 'final', id };
   if (verb === 'kill' && segments.length === 4) {
     const remove = new URLSearchParams(search).get('delete') ?? 'false';
     if (remove === 'true' || remove === 'false') return { name: 'kill', id, isFinal: remove === 'true' };
     return { type: 'malformed', reason: '"delete" must be true or false' };
   }
   return null;
+}
+
+function isSessionVerb(verb: string | undefined): verb is 'login' | 'logout' | 'refresh' | 'heartbeat' {
+  return verb === 'login' || verb === 'logout' || verb === 'refresh' || verb === 'heartbeat';
 }
 
 /**

@@ -270,13 +270,13 @@ export class HttpServer {
       return;
     }
     if (request.complete || !hasBody(request)) {
-      replyError(response, error);
+      replyError(response, error, this.#handlers.errorReply(request, error));
       return;
     }
     // A body that nobody will read would be taken for the next request, so this is the connection's last answer. Node
     // closes the connection with the end of that, and a client that still sends would be reset before it has read it:
     // so the rest is dropped for a while, and the answer ended after that.
-    replyErrorUnended(response, error);
+    replyErrorUnended(response, error, this.#handlers.errorReply(request, error));
     const end = (): void => {
       clearTimeout(timer);
       response.end();

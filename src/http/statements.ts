@@ -1,4 +1,4 @@
-import type { QueryRequest } from '../protocol/v1/request.ts';
+import type { QueryRequest } from '../protocol/request.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Query, RunStatement } from '../query/query.ts';
 import type { Queue, Waiter } from '../query/queue.ts';
@@ -12,6 +12,8 @@ import { httpErrors } from './http-error.ts';
 
 /** Where a statement may run; a failure if it cannot run anywhere. */
 export type Place = Session | Failure;
+
+const noVariables = {};
 
 /** Brings statements to their sessions: at once if there is what they need, else when it is their turn. */
 export class Statements {
@@ -55,7 +57,8 @@ export class Statements {
   /** Runs the statement when it is its turn. */
   runLater(query: Query, body: QueryRequest, account: Account, sessionId: string): void {
     const inTurn = this.#runInTurn(body, account, sessionId);
-    const isAlone = body.session.type === 'new' && body.session.maxIdleSecs === 0;
+    const { session } = body;
+    const isAlone = session.type === 'carried' || (session.type === 'new' && session.maxIdleSecs === 0);
     query.start(statementOf(body), inTurn, isAlone ? inTurn : null);
   }
 
@@ -72,10 +75,19 @@ export class Statements {
   /** @returns null if there is no connection for it */
   #open({ session }: QueryRequest, account: Account, sessionId?: string): Place | Promise<Place> | null {
     if (session.type === 'old') {
-      const found = this.#sessions.find(session.id, account.user);
-      return found ?? failureOf(causes.noSuchSession(session.id), 'not_started');
+      const { id } = session;
+      const found = this.#sessions.find(id, account.user);
+      if (found !== undefined) return found;
+      const reason = this.#sessions.whyEnded(id, account.user);
+      return failureOf(
+        reason === undefined ? causes.noSuchSession(id) : causes.heldSessionEnded(reason),
+        'not_started',
+      );
     }
-    const opened = this.#sessions.open(account, session.database, session.maxIdleSecs * 1_000, sessionId);
+    const opened =
+      session.type === 'carried'
+        ? this.#sessions.openCarried(account, session.database, session.client, sessionId)
+        : this.#sessions.open(account, session.database, session.maxIdleSecs * 1_000, sessionId);
     return opened instanceof Promise ? opened.catch(failureOfDatabase) : opened;
   }
 }
@@ -169,8 +181,13 @@ class QueuedStatement implements StatementHandle, Waiter {
   }
 }
 
-function statementOf({ sql }: QueryRequest): Statement {
-  return { sql, params: null, variables: {}, cells: 'typed' };
+function statementOf({ sql, params, cells = 'typed', session }: QueryRequest): Statement {
+  return {
+    sql,
+    params: params ?? null,
+    variables: session.type === 'carried' ? session.variables : noVariables,
+    cells,
+  };
 }
 
 export function isSession(place: Place): place is Session {

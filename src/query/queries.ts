@@ -1,8 +1,8 @@
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
+import { Removals } from '../removals.ts';
 import { type Cause, causes } from '../wire/failures.ts';
 import type { Query } from './query.ts';
-import { Removals } from './removals.ts';
 import { Watch } from './watch.ts';
 
 export interface QueriesOptions {
@@ -94,6 +94,11 @@ export class Queries {
   /** Why the user's query of that id is no more, if it is remembered. */
   whyRemoved(id: string, user: string): string | undefined {
     return this.#removals.why(id, user);
+  }
+
+  /** Whether there is such a query, or it is remembered that there was. */
+  knows(id: string): boolean {
+    return this.#entries.has(id) || this.#removals.has(id);
   }
 
   /** Stops the clock of a query while somebody waits for an answer. Call `release` when the answer is out. */

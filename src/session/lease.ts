@@ -2,7 +2,14 @@ import { EventEmitter } from 'node:events';
 import { causes, interrupted, undelivered } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
-import type { Afterwards, Column, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
+import type {
+  Afterwards,
+  Column,
+  SessionState,
+  StatementHandle,
+  StatementObserver,
+  StatementRequest,
+} from '../wire/statement.ts';
 
 /** No connection was opened; `refusal` says why and who has to act. */
 export class RefusedError extends Error {
@@ -30,6 +37,8 @@ interface Told {
 interface LeaseEvents {
   /** The statement has ended in the database and the connection is ready for the next one. */
   idle: [];
+  /** Comes between the end of a statement and `idle`, if the session may be held after it. */
+  left: [state: SessionState];
   /** The connection is gone; nothing follows. Not emitted after `close`. */
   lost: [reason: string];
 }
@@ -40,6 +49,8 @@ interface LeaseEvents {
  * has ended come all the same, whatever becomes of the connection meanwhile.
  */
 export class Lease extends EventEmitter<LeaseEvents> {
+  /** As the database names it; empty until it is open. */
+  databaseVersion = '';
   readonly #channel: LeaseChannel;
   #state: 'opening' | 'idle' | 'running' | 'closed' = 'opening';
   /** What the numbers of columns stand for. */
@@ -122,6 +133,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
   #receive(message: FromWorker): void {
     if (message.type === 'news') {
       this.#tell(message);
+      // Whoever ends the session over it does not keep the statement's end from being told.
+      if (message.session !== undefined) this.emit('left', message.session);
       if (message.idle) this.#becomeIdle();
       return;
     }
@@ -133,6 +146,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
         return;
       case 'opened':
         this.#state = 'idle';
+        this.databaseVersion = message.version;
         this.#opened?.resolve();
         this.#opened = null;
         return;
@@ -169,9 +183,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
       if (told.rowsToCome === 0) this.#forget(statement);
       observer.rows(news.batch, news.fromDisk === true);
     }
-    if (news.session !== undefined) observer.left(news.session);
     // The rows may have made the observer cancel, and then it hears nothing more.
     if (news.end === undefined || this.#find(statement) === null) return;
+    if (news.session !== undefined) observer.left(news.session);
     if (news.end.ok) {
       told.rowsToCome = news.end.rowsToCome;
       if (told.rowsToCome === 0) this.#forget(statement);

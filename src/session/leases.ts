@@ -34,6 +34,7 @@ export class Leases {
   readonly #lent = new Map<Lease, string>();
   readonly #sweepTimer: NodeJS.Timeout;
   #opening = 0;
+  #databaseVersion = '';
 
   constructor(options: LeasesOptions, workers: WorkerPool, observe: Observe) {
     this.#options = options;
@@ -141,6 +142,7 @@ export class Leases {
   async #open(owner: LeaseOwner): Promise<Lease> {
     const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
     const lease = await Lease.open(this.#workers.connect(login), login);
+    this.#databaseVersion = lease.databaseVersion;
     // What the listener holds, it holds as long as the connection lives: not the password.
     const key = keyOf(owner);
     const { user } = owner.login;
@@ -196,6 +198,11 @@ export class Leases {
       while (idle[0] !== undefined && idle[0].since < oldest) idle.shift()?.lease.close();
       if (idle.length === 0) this.#idle.delete(key);
     }
+  }
+
+  /** As the database has named it last; empty before the first connection. */
+  get databaseVersion(): string {
+    return this.#databaseVersion;
   }
 
   /** Connections, be they used, idle or on their way. */

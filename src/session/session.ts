@@ -1,13 +1,20 @@
 import { causes, failureOf } from '../wire/failures.ts';
-import type { StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
+import type { SessionState, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
 import type { Lease } from './lease.ts';
 
 export interface SessionOptions {
   readonly id: string;
   /** The database user; nobody else may know of the session. */
   readonly owner: string;
-  /** How long the session is kept after its last statement; 0: it ends with its first, and the connection is reused. */
+  /**
+   * Whether it outlives its statements. `held`: for as long as its state is one that its client cannot carry elsewhere, such
+   * as an open transaction.
+   */
+  readonly keep: 'always' | 'held' | 'never';
+  /** How long it is kept after its last statement, if it is. */
   readonly idleMs: number;
+  /** Whoever may keep it alive without a statement; null: nobody. */
+  readonly client: string | null;
   /** Statements that may wait behind the one that runs. */
   readonly queueMax: number;
 }
@@ -18,31 +25,39 @@ interface Waiting {
   handle: StatementHandle | null;
 }
 
+/** Told by a session. */
+export interface SessionObserver {
+  /** From now on it is held; what ends that is its end. */
+  held(session: Session): void;
+  /** Called once. @param reuse whether its connection can serve others */
+  ended(session: Session, reuse: boolean, reason: string): void;
+}
+
+const afterwards = { always: 'keep', held: 'hold', never: 'clean' } as const;
+
 /**
  * A place where statements run one at a time in order of arrival: one database connection. States: busy (a statement
- * runs), idle (the clock runs, if the session is kept), ended. `onEnd` is called once, with the lease if it can be reused.
+ * runs), idle (the clock runs, if the session is kept), ended.
  */
 export class Session {
   readonly id: string;
   readonly owner: string;
   readonly #options: SessionOptions;
   readonly #lease: Lease;
-  readonly #onEnd: (session: Session, reuse: boolean, reason: string) => void;
+  readonly #observer: SessionObserver;
   readonly #waiting: Waiting[] = [];
   #idleTimer: NodeJS.Timeout | null = null;
+  #isHeld = false;
   #ended = false;
 
-  constructor(
-    options: SessionOptions,
-    lease: Lease,
-    onEnd: (session: Session, reuse: boolean, reason: string) => void,
-  ) {
+  constructor(options: SessionOptions, lease: Lease, observer: SessionObserver) {
     this.id = options.id;
     this.owner = options.owner;
     this.#options = options;
     this.#lease = lease;
-    this.#onEnd = onEnd;
+    this.#observer = observer;
     lease.on('idle', this.#onIdle);
+    lease.on('left', this.#onLeft);
     lease.on('lost', this.#onLost);
   }
 
@@ -50,8 +65,24 @@ export class Session {
     return this.#lease;
   }
 
+  /** Whether there is more to it than its next statement. */
   get isKept(): boolean {
-    return this.#options.idleMs > 0;
+    return this.#options.keep === 'always' || this.#isHeld;
+  }
+
+  /** Whether it is one whose state its client carries, as far as can be. */
+  get isCarried(): boolean {
+    return this.#options.keep === 'held';
+  }
+
+  /** Its client is there: the clock begins anew. */
+  renew(client: string | null): void {
+    if (client === this.#options.client) this.#idleTimer?.refresh();
+  }
+
+  /** Ends it if it is that client's. */
+  endOf(client: string, reason: string): void {
+    if (client === this.#options.client) this.end(reason);
   }
 
   /** Runs a statement, now or when those before it have ended. What becomes of it, the observer is told. */
@@ -59,7 +90,7 @@ export class Session {
     if (!this.#lease.isRunning) {
       if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
       this.#idleTimer = null;
-      return this.#lease.run(request, this.isKept ? 'keep' : 'clean', observer);
+      return this.#lease.run(request, afterwards[this.#options.keep], observer);
     }
     const waiting: Waiting = { request, observer, handle: null };
     if (this.#waiting.length >= this.#options.queueMax) {
@@ -93,8 +124,14 @@ export class Session {
       const { idleMs } = this.#options;
       this.#idleTimer = setTimeout(() => this.#end(false, `idle for ${idleMs / 1000} s`), idleMs);
     } else {
-      next.handle = this.#lease.run(next.request, 'keep', next.observer);
+      next.handle = this.#lease.run(next.request, afterwards[this.#options.keep], next.observer);
     }
+  };
+
+  readonly #onLeft = ({ isHeld }: SessionState): void => {
+    const wasHeld = this.#isHeld;
+    this.#isHeld = isHeld;
+    if (isHeld && !wasHeld) this.#observer.held(this);
   };
 
   readonly #onLost = (reason: string): void => {
@@ -106,8 +143,9 @@ export class Session {
     this.#ended = true;
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     this.#lease.off('idle', this.#onIdle);
+    this.#lease.off('left', this.#onLeft);
     this.#lease.off('lost', this.#onLost);
-    this.#onEnd(this, reuse, reason);
+    this.#observer.ended(this, reuse, reason);
     for (const { observer } of this.#waiting.splice(0))
       observer.failed(failureOf(causes.sessionLost(reason), 'not_started'));
   }

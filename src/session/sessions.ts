@@ -1,18 +1,25 @@
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { newSessionId } from '../ids.ts';
+import { Removals } from '../removals.ts';
 import type { Account } from './accounts.ts';
 import { type Lease, RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
-import { Session } from './session.ts';
+import { Session, type SessionObserver, type SessionOptions } from './session.ts';
 
 export interface SessionsOptions {
   /** Kept sessions at once; each holds a database connection. */
   readonly sessionsMax: number;
   readonly sessionsPerUserMax: number;
   readonly sessionIdleMsMax: number;
+  /** How long one is held without a statement, or a sign of its client. */
+  readonly heldIdleMs: number;
+  /** Ids of held sessions that have ended, of which it is remembered why. */
+  readonly endedMax: number;
   readonly sessionQueueMax: number;
 }
+
+const endedKeptMs = 600_000;
 
 /** Opens sessions and finds those that are kept. */
 export class Sessions {
@@ -23,11 +30,18 @@ export class Sessions {
   /** Those kept, and those that are being opened to be kept. */
   readonly #countByUser = new Counts();
   #count = 0;
+  /** Why those are no more that were held. */
+  readonly #ended: Removals;
+  readonly #observer: SessionObserver = {
+    held: (session) => this.#hold(session),
+    ended: (session, reuse, reason) => this.#onEnd(session, reuse, reason),
+  };
 
   constructor(options: SessionsOptions, leases: Leases, observe: Observe) {
     this.#options = options;
     this.#leases = leases;
     this.#observe = observe;
+    this.#ended = new Removals(endedKeptMs, options.endedMax);
   }
 
   /**
@@ -49,8 +63,25 @@ export class Sessions {
     const lease = this.#acquire(account, database);
     if (lease === null) return null;
     if (idleMs > 0) return this.#keep(id, user, lease, Math.min(idleMs, this.#options.sessionIdleMsMax));
-    if (lease instanceof Promise) return lease.then((opened) => this.#sessionOn(opened, id, user, 0));
-    return this.#sessionOn(lease, id, user, 0);
+    return this.#sessionOn(lease, { id, owner: user, keep: 'never', idleMs: 0, client: null });
+  }
+
+  /**
+   * Opens a session for one statement, which is held after it if need be.
+   * @param client whoever may keep it alive then; null: nobody
+   * @returns null if all connections are in use
+   * @throws RefusedError by the promise
+   */
+  openCarried(
+    account: Account,
+    database: string | null,
+    client: string | null,
+    id: string = newSessionId(),
+  ): Session | Promise<Session> | null {
+    const lease = this.#acquire(account, database);
+    if (lease === null) return null;
+    const { heldIdleMs: idleMs } = this.#options;
+    return this.#sessionOn(lease, { id, owner: account.user, keep: 'held', idleMs, client });
   }
 
   #checkRoom(user: string): void {
@@ -63,17 +94,32 @@ export class Sessions {
     }
   }
 
-  async #keep(id: string, user: string, lease: Lease | Promise<Lease>, idleMs: number): Promise<Session> {
-    this.#add(user, 1);
+  async #keep(id: string, owner: string, lease: Lease | Promise<Lease>, idleMs: number): Promise<Session> {
+    this.#add(owner, 1);
     try {
-      const session = this.#sessionOn(await lease, id, user, idleMs);
+      const session = await this.#sessionOn(lease, { id, owner, keep: 'always', idleMs, client: null });
       this.#kept.set(session.id, session);
       this.#observe({ type: 'session_opened', session: session.id, user: session.owner });
       return session;
     } catch (error) {
-      this.#add(user, -1);
+      this.#add(owner, -1);
       throw error;
     }
+  }
+
+  /** What its statement has begun is lost if there is no room; whoever goes on with it is told. */
+  #hold(session: Session): void {
+    try {
+      this.#checkRoom(session.owner);
+    } catch (error) {
+      const reason = (error as Error).message;
+      this.#ended.add(session.id, session.owner, reason);
+      session.end(reason);
+      return;
+    }
+    this.#add(session.owner, 1);
+    this.#kept.set(session.id, session);
+    this.#observe({ type: 'session_opened', session: session.id, user: session.owner });
   }
 
   #add(user: string, change: 1 | -1): void {
@@ -85,9 +131,9 @@ export class Sessions {
     return this.#leases.acquire({ login: { user, password, database }, digest });
   }
 
-  #sessionOn(lease: Lease, id: string, owner: string, idleMs: number): Session {
-    const options = { id, owner, idleMs, queueMax: this.#options.sessionQueueMax };
-    return new Session(options, lease, this.#onEnd);
+  #sessionOn(lease: Lease | Promise<Lease>, options: Omit<SessionOptions, 'queueMax'>): Session | Promise<Session> {
+    if (lease instanceof Promise) return lease.then((opened) => this.#sessionOn(opened, options));
+    return new Session({ ...options, queueMax: this.#options.sessionQueueMax }, lease, this.#observer);
   }
 
   /** Those kept, and those that are being opened to be kept. */
@@ -101,18 +147,34 @@ export class Sessions {
     return session?.owner === user ? session : undefined;
   }
 
+  /** Why the user's session of that id, which was held, is no more, if it is remembered. */
+  whyEnded(id: string, user: string): string | undefined {
+    return this.#ended.why(id, user);
+  }
+
+  /** The client is there: what is held for it is held for longer. */
+  renew(client: string | null, user: string): void {
+    for (const session of this.#kept.values()) if (session.owner === user) session.renew(client);
+  }
+
+  /** The client needs no more what is held for it. */
+  endOf(client: string, user: string, reason: string): void {
+    for (const session of [...this.#kept.values()]) if (session.owner === user) session.endOf(client, reason);
+  }
+
   endAll(reason: string): void {
     for (const session of [...this.#kept.values()]) session.end(reason);
   }
 
-  readonly #onEnd = (session: Session, reuse: boolean, reason: string): void => {
+  #onEnd(session: Session, reuse: boolean, reason: string): void {
     if (this.#kept.delete(session.id)) {
+      if (session.isCarried) this.#ended.add(session.id, session.owner, reason);
       this.#add(session.owner, -1);
       this.#observe({ type: 'session_ended', session: session.id, user: session.owner, reason });
     }
     if (reuse) this.#leases.release(session.lease);
     else this.#leases.discard(session.lease);
-  };
+  }
 }
 
 function refusedSession(kind: 'unavailable' | 'too many', message: string): RefusedError {

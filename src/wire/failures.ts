@@ -57,6 +57,12 @@ export function outcomeOfError(effect: Effect): FailureOutcome {
 export const causes = {
   noSuchSession: (id: string): Cause =>
     own(90001, `no session '${id}': it never existed, has expired, was one-off, or is another user's`),
+  heldSessionEnded: (reason: string): Cause =>
+    own(
+      90001,
+      `the session that was held for an open transaction, or the like, has ended: ${reason}; what was not committed is ` +
+        'rolled back',
+    ),
   cancelled: (): Cause => passing(90002, 'the statement was cancelled by the client'),
   hungUp: (secs: number): Cause =>
     passing(

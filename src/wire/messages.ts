@@ -88,8 +88,8 @@ export type ToWorker =
 export type FromWorker =
   /** `thread` is the number of the thread in the process. */
   | { readonly type: 'pong'; readonly thread: number }
-  /** `connection` is its id in the database. */
-  | { readonly type: 'opened'; readonly connection: number }
+  /** `connection` is its id in the database, `version` the database's own, as it names it. */
+  | { readonly type: 'opened'; readonly connection: number; readonly version: string }
   /** The ids of those that may still run something, as far as the login may know. */
   | { readonly type: 'swept'; readonly left: readonly number[] }
   | { readonly type: 'refused'; readonly refusal: Refusal }

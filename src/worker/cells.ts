@@ -1,3 +1,5 @@
+import type { CellFormat } from '../wire/statement.ts';
+
 /**
  * How each kind of cell is written as JSON, straight from the bytes of MySQL's text protocol. Every function takes the
  * target and the position in it, the source and the range of the cell, and returns the new position. The caller
@@ -21,14 +23,41 @@ export const cellKind = {
    * taken as digits: that is wrong only for a value like 0x35 of which the server sent bytes.
    */
   bitsOrDigits: 5,
+  /** As `number`, in quotes. */
+  quotedNumber: 6,
+  /** As `bits`, in quotes. */
+  quotedBits: 7,
+  /** As `bitsOrDigits`, in quotes. */
+  quotedBitsOrDigits: 8,
+  /** `YYYY-MM-DD`, quoted; NULL if the month or the day is 00. */
+  date: 9,
+  /** `YYYY-MM-DD hh:mm:ss[.f]`, quoted, with six digits of a fraction whatever came; NULL as a `date` is. */
+  timestamp: 10,
 } as const;
 
 export type CellKind = (typeof cellKind)[keyof typeof cellKind];
+
+/** NULL as JSON. */
+const nullLiteral = Buffer.from('null');
+/** NULL where even that is a string. */
+const nullText = Buffer.from('"NULL"');
+
+/** What NULL is written as. */
+export function nullCell(cells: CellFormat): Uint8Array {
+  return cells === 'strings, NULL too' ? nullText : nullLiteral;
+}
 
 /** The most that one byte of a cell can grow to: `\u0000`. */
 export const cellGrowthMax = 6;
 /** What a cell may need besides: quotes, a comma, and the twenty digits of a 64-bit BIT. */
 export const cellOverheadMax = 24;
+
+const dateLength = 'YYYY-MM-DD'.length;
+const monthOffset = 'YYYY-'.length;
+const dayOffset = 'YYYY-MM-'.length;
+const secondsLength = 'YYYY-MM-DD hh:mm:ss'.length;
+const microsecondsLength = 'YYYY-MM-DD hh:mm:ss.ffffff'.length;
+const fractionOfZero = Buffer.from('.000000');
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -61,6 +90,7 @@ for (const [code, letter] of [
 const upperHex = Uint8Array.from('0123456789ABCDEF', (digit) => digit.charCodeAt(0));
 const lowerHex = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0));
 
+/** @param nullBytes what a date that is none is written as (see `nullCell`) */
 export function writeCell(
   kind: number,
   out: Uint8Array,
@@ -68,6 +98,7 @@ export function writeCell(
   source: Uint8Array,
   start: number,
   end: number,
+  nullBytes: Uint8Array,
 ): number {
   switch (kind) {
     case cellKind.number:
@@ -84,21 +115,52 @@ export function writeCell(
       return writeBits(out, at, source, start, end);
     case cellKind.bitsOrDigits:
       return (areDigits(source, start, end) ? writeNumber : writeBits)(out, at, source, start, end);
-    default: {
+    case cellKind.quotedNumber:
+      return writeQuotedNumber(out, at, source, start, end);
+    case cellKind.quotedBits:
+      return writeQuotedBits(out, at, source, start, end);
+    case cellKind.quotedBitsOrDigits:
+      return (areDigits(source, start, end) ? writeQuotedNumber : writeQuotedBits)(out, at, source, start, end);
+    case cellKind.date:
+    case cellKind.timestamp: {
+      if (isZeroDate(source, start, end)) {
+        out.set(nullBytes, at);
+        return at + nullBytes.length;
+      }
       out[at] = quote;
-      const stop = writeText(out, at + 1, source, start, end);
+      let stop = writeText(out, at + 1, source, start, end);
+      if (kind === cellKind.timestamp) stop = writeFractionRest(out, stop, end - start);
       out[stop] = quote;
       return stop + 1;
     }
+    default:
+      return writeQuotedText(out, at, source, start, end);
   }
 }
 
+function writeQuotedText(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  out[at] = quote;
+  const stop = writeText(out, at + 1, source, start, end);
+  out[stop] = quote;
+  return stop + 1;
+}
+
+/** A number that is none (a float's "inf", or digits in a character set of two bytes each) must not break the JSON. */
 function writeNumber(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
-  if (start === end) {
-    // No digit at all is no JSON either.
-    out[at] = out[at + 1] = quote;
-    return at + 2;
-  }
+  const stop = writeDigits(out, at, source, start, end);
+  return stop < 0 ? writeQuotedText(out, at, source, start, end) : stop;
+}
+
+function writeQuotedNumber(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  const stop = writeDigits(out, at + 1, source, start, end);
+  if (stop < 0) return writeQuotedText(out, at, source, start, end);
+  out[at] = out[stop] = quote;
+  return stop + 1;
+}
+
+/** Gives -1 if the cell has a byte that no number has, or none at all, which is no JSON either. */
+function writeDigits(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  if (start === end) return -1;
   let from = start;
   let to = at;
   if (source[from] === minus) {
@@ -108,16 +170,25 @@ function writeNumber(out: Uint8Array, at: number, source: Uint8Array, start: num
   while (from < end - 1 && source[from] === zero && isDigit(source[from + 1])) from++;
   while (from < end) {
     const byte = source[from++] as number;
-    // A number that is none (a float's "inf", or digits in a character set of two bytes each) must not break the JSON.
-    if (numeric[byte] === 0) {
-      out[at] = quote;
-      const stop = writeText(out, at + 1, source, start, end);
-      out[stop] = quote;
-      return stop + 1;
-    }
+    if (numeric[byte] === 0) return -1;
     out[to++] = byte;
   }
   return to;
+}
+
+/** Whether the month or the day is 00, as it is in "0000-00-00" and "2024-01-00". */
+function isZeroDate(source: Uint8Array, start: number, end: number): boolean {
+  if (end - start < dateLength) return false;
+  const isZero = (at: number): boolean => source[at] === zero && source[at + 1] === zero;
+  return isZero(start + monthOffset) || isZero(start + dayOffset);
+}
+
+/** What a timestamp of that length lacks of six digits behind the point. */
+function writeFractionRest(out: Uint8Array, at: number, length: number): number {
+  if (length < secondsLength || length >= microsecondsLength) return at;
+  const rest = fractionOfZero.subarray(length - secondsLength);
+  out.set(rest, at);
+  return at + rest.length;
 }
 
 function isDigit(byte: number | undefined): boolean {
@@ -218,10 +289,7 @@ function writeJson(out: Uint8Array, at: number, source: Uint8Array, start: numbe
     for (let from = start, to = at; from < end; ) out[to++] = source[from++] as number;
     return at + end - start;
   }
-  out[at] = quote;
-  const stop = writeText(out, at + 1, source, start, end);
-  out[stop] = quote;
-  return stop + 1;
+  return writeQuotedText(out, at, source, start, end);
 }
 
 /**
@@ -244,4 +312,10 @@ function writeBits(out: Uint8Array, at: number, source: Uint8Array, start: numbe
   let to = at;
   for (const digit of value.toString()) out[to++] = digit.charCodeAt(0);
   return to;
+}
+
+function writeQuotedBits(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
+  const stop = writeBits(out, at + 1, source, start, end);
+  out[at] = out[stop] = quote;
+  return stop + 1;
 }

@@ -1,4 +1,4 @@
-import type { Column, ColumnType, IntegerTypeName } from '../wire/statement.ts';
+import type { CellFormat, Column, ColumnType, IntegerTypeName } from '../wire/statement.ts';
 import { type CellKind, cellKind } from './cells.ts';
 
 /** A column as the protocol describes it (MySQL internals manual, "Column Definition"). */
@@ -45,13 +45,27 @@ const notNullFlag = 0x1;
 const unsignedFlag = 0x20;
 const binaryCharacterSet = 63;
 
+/** For each kind of a typed cell, the one that writes it as a string. */
+const stringKinds: Readonly<Record<number, CellKind>> = {
+  [cellKind.number]: cellKind.quotedNumber,
+  [cellKind.json]: cellKind.text,
+  [cellKind.bits]: cellKind.quotedBits,
+  [cellKind.bitsOrDigits]: cellKind.quotedBitsOrDigits,
+};
+
 /** The column as a client sees it, and how its cells are written. */
-export function describeColumn(definition: ColumnDefinition): { column: Column; kind: CellKind } {
+export function describeColumn(definition: ColumnDefinition, cells: CellFormat): { column: Column; kind: CellKind } {
   const [columnType, kind] = describeType(definition);
   return {
     column: { name: definition.name, type: columnType, nullable: (definition.flags & notNullFlag) === 0 },
-    kind,
+    kind: cells === 'typed' ? kind : stringKind(columnType, kind),
   };
+}
+
+function stringKind({ name }: ColumnType, typed: CellKind): CellKind {
+  if (name === 'Date') return cellKind.date;
+  if (name === 'Timestamp') return cellKind.timestamp;
+  return stringKinds[typed] ?? typed;
 }
 
 /** The table of types is part of the protocol (decisions, "Values"). */

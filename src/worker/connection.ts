@@ -100,17 +100,18 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   readonly #driver: DriverConnection;
   readonly #driverParser: PacketParser;
   readonly #stream: PacketStream;
-  readonly isMariadb: boolean;
+  /** The server's, such as `8.4.3` or `10.11.6-MariaDB-0+deb12u1`. */
+  readonly version: string;
   /** Those awaited, in order. */
   readonly #answers: Answer[] = [];
   #closed = false;
   #signs = 0;
   #unsentBytes = 0;
 
-  private constructor(driver: DriverConnection, isMariadb: boolean, rowBytesMax: number) {
+  private constructor(driver: DriverConnection, version: string, rowBytesMax: number) {
     super();
     this.#driver = driver;
-    this.isMariadb = isMariadb;
+    this.version = version;
     const connection = this;
     const reader = {
       get takeRows() {
@@ -166,7 +167,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       throw new Error('it does not offer TLS, which the ssl-mode of --mysql_url asks for; turn TLS on in the database');
     });
     driver.removeAllListeners('error');
-    const connection = new Connection(driver, handshake.serverVersion.includes('MariaDB'), options.rowBytesMax);
+    const connection = new Connection(driver, handshake.serverVersion, options.rowBytesMax);
     received = (length) => connection.#received(length);
     return connection;
   }
@@ -174,6 +175,10 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   /** The id by which `KILL QUERY` knows the connection. */
   get id(): number {
     return this.#driver.threadId;
+  }
+
+  get isMariadb(): boolean {
+    return this.version.includes('MariaDB');
   }
 
   /** Whether every command has been answered. */

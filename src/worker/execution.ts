@@ -2,7 +2,7 @@ import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
 import type { FromWorker, SpillLimits, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
-import type { Batch, Column, GzipRequest } from '../wire/statement.ts';
+import type { Batch, CellFormat, Column, GzipRequest } from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { saysNothing } from './comments.ts';
@@ -11,6 +11,7 @@ import { type DriverError, emptyStatement, notSentFailure, statementFailure } fr
 import { type KernelStop, kernel, kernelStop } from './kernel.ts';
 import type { Ending } from './packets.ts';
 import { RowEncoder } from './row-encoder.ts';
+import type { RowFormat } from './row-format.ts';
 
 /** Rows but the first wait this long for company, so that a trickle does not make a message of every row. */
 const flushMs = 4;
@@ -21,22 +22,28 @@ const transferBytesMin = 16 * 1024;
 
 interface Description {
   readonly columns: readonly Column[];
-  readonly kinds: Uint8Array;
+  readonly format: RowFormat;
 }
 
-/** Definitions are the same array if they are known, and then their description is. */
-const descriptions = new WeakMap<readonly ColumnDefinition[], Description>();
+/** Definitions are the same array if they are known, and then their descriptions are, one for each format of cells. */
+const descriptions = new WeakMap<readonly ColumnDefinition[], { [cells in CellFormat]?: Description }>();
 
-function describe(definitions: readonly ColumnDefinition[]): Description {
-  const known = descriptions.get(definitions);
-  if (known !== undefined) return known;
-  const described = definitions.map(describeColumn);
-  const description = {
+function describe(definitions: readonly ColumnDefinition[], cells: CellFormat): Description {
+  let known = descriptions.get(definitions);
+  if (known === undefined) {
+    known = {};
+    descriptions.set(definitions, known);
+  }
+  known[cells] ??= describeAnew(definitions, cells);
+  return known[cells];
+}
+
+function describeAnew(definitions: readonly ColumnDefinition[], cells: CellFormat): Description {
+  const described = definitions.map((definition) => describeColumn(definition, cells));
+  return {
     columns: described.map(({ column }) => column),
-    kinds: Uint8Array.from(described, ({ kind }) => kind),
+    format: { kinds: Uint8Array.from(described, ({ kind }) => kind), cells },
   };
-  descriptions.set(definitions, description);
-  return description;
 }
 
 type News = FromWorker & { type: 'news' };
@@ -83,6 +90,7 @@ export class Execution implements ResultSink {
   /** Made for the first batch that goes before the end; whoever has few rows needs none. */
   #delivery: Delivery | null = null;
   readonly #gzip: GzipRequest | null;
+  readonly #cells: CellFormat;
   #columns: readonly Column[] | null = null;
   #columnsTold = false;
   #toldRows = 0;
@@ -102,6 +110,7 @@ export class Execution implements ResultSink {
     this.clean = message.after === 'clean';
     this.sql = message.sql;
     this.#gzip = message.gzip;
+    this.#cells = message.cells;
     this.#host = host;
     this.#creditBytes = message.creditBytes;
     this.#creditRows = message.creditRows;
@@ -133,10 +142,10 @@ export class Execution implements ResultSink {
       this.#dropRows();
       return;
     }
-    const { columns, kinds } = describe(definitions);
+    const { columns, format } = describe(definitions, this.#cells);
     this.#columns = columns;
     if (this.#told) return;
-    this.#encoder = new RowEncoder(kinds, this.#host.rowBytesMax, (batch) => this.#tell(batch));
+    this.#encoder = new RowEncoder(format, this.#host.rowBytesMax, (batch) => this.#tell(batch));
     this.#flushSoon();
   }
 

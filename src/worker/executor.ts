@@ -111,7 +111,7 @@ export class Executor implements Watched {
       }
       this.#openedAt = performance.now();
       this.#watchdog.add(this);
-      this.#post({ type: 'opened', connection: connection.id });
+      this.#post({ type: 'opened', connection: connection.id, version: connection.version });
     } catch (error) {
       this.#refuse(connectRefusal(error as DriverError));
     }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { cellPieceBytes, columnsMax, headroomBytes, outputBytes, readBytes, rowsRoom } from './kernel/sizes.ts';
+import type { RowFormat } from './row-format.ts';
 
 export { cellPieceBytes, headroomBytes, readBytes };
 
@@ -39,7 +40,8 @@ interface Exports {
   readonly consumed: { readonly value: number };
   readonly written: { readonly value: number };
   readonly rows: { readonly value: number };
-  encode(columns: number, from: number, to: number, before: number, rowsMax: number, rowBytesMax: number): number;
+  setFormat(columns: number, nullsAreText: boolean): void;
+  encode(from: number, to: number, before: number, rowsMax: number, rowBytesMax: number): number;
   encodeText(length: number): number;
   encodeHex(length: number): number;
 }
@@ -65,7 +67,7 @@ export class Kernel {
   readonly #exports: Exports;
   readonly #kinds: Uint8Array;
   readonly #cellPiece: Uint8Array;
-  #given: Uint8Array | null = null;
+  #given: RowFormat | null = null;
 
   constructor() {
     const exports = new WebAssembly.Instance(program).exports as Exports;
@@ -80,38 +82,32 @@ export class Kernel {
 
   /**
    * Encodes the row packets in `input[from … to)`, as many as are whole there; the first begins at `from`.
-   * @param kinds a `CellKind` per column; not to be changed later, as it is read again only if it is another array
+   * @param format is read again only if it is another object
    * @param before the length of the batch that the rows will be appended to: unless 0, they begin with a comma, and their
    *     ends count from its start
    * @throws RangeError if a cell reaches past the end of its row's packet
    */
   encode(
-    kinds: Uint8Array,
+    format: RowFormat,
     from: number,
     to: number,
     before: number,
     rowsMax: number,
     rowBytesMax: number,
   ): KernelStop {
-    if (kinds.length > columnsMax) {
+    if (format.kinds.length > columnsMax) {
       this.consumed = from;
       this.length = 0;
       this.rows = 0;
       return kernelStop.largeRow;
     }
-    if (kinds !== this.#given) {
-      this.#kinds.set(kinds);
-      this.#given = kinds;
-    }
     const exports = this.#exports;
-    const stop = exports.encode(
-      kinds.length,
-      from,
-      to,
-      before,
-      Math.min(rowsMax, rowsRoom),
-      Math.min(rowBytesMax, outputBytes),
-    );
+    if (format !== this.#given) {
+      this.#kinds.set(format.kinds);
+      exports.setFormat(format.kinds.length, format.cells === 'strings, NULL too');
+      this.#given = format;
+    }
+    const stop = exports.encode(from, to, before, Math.min(rowsMax, rowsRoom), Math.min(rowBytesMax, outputBytes));
     this.consumed = exports.consumed.value;
     this.length = exports.written.value;
     this.rows = exports.rows.value;

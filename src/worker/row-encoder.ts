@@ -1,6 +1,7 @@
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
-import { cellGrowthMax, cellKind, cellOverheadMax, isJsonText, writeCell } from './cells.ts';
+import { cellGrowthMax, cellKind, cellOverheadMax, isJsonText, nullCell, writeCell } from './cells.ts';
 import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
+import type { RowFormat } from './row-format.ts';
 
 /** A batch of so many bytes, its row ends included, is given out: messages are to be few, and rows early. */
 export const batchBytes = 224 * 1024;
@@ -29,7 +30,6 @@ const comma = 0x2c;
 const bracketOpen = 0x5b;
 const bracketClose = 0x5d;
 const quote = 0x22;
-const [n, u, l] = [0x6e, 0x75, 0x6c];
 
 /**
  * Turns row packets of MySQL's text protocol ("Text Resultset Row": one length-encoded string or 0xfb per column) into
@@ -37,7 +37,8 @@ const [n, u, l] = [0x6e, 0x75, 0x6c];
  * the work; a row that is too large for it is written here cell by cell, with the same result.
  */
 export class RowEncoder {
-  readonly #kinds: Uint8Array;
+  readonly #format: RowFormat;
+  readonly #nullBytes: Uint8Array;
   readonly #rowBytesMax: number;
   readonly #emit: (batch: Batch) => void;
   readonly #first: Space;
@@ -46,12 +47,10 @@ export class RowEncoder {
   #length = 0;
   #rows = 0;
 
-  /**
-   * @param kinds a `CellKind` per column
-   * @param emit is given each batch that is full, its memory for keeps
-   */
-  constructor(kinds: Uint8Array, rowBytesMax: number, emit: (batch: Batch) => void) {
-    this.#kinds = kinds;
+  /** @param emit is given each batch that is full, its memory for keeps */
+  constructor(format: RowFormat, rowBytesMax: number, emit: (batch: Batch) => void) {
+    this.#format = format;
+    this.#nullBytes = nullCell(format.cells);
     this.#rowBytesMax = rowBytesMax;
     this.#emit = emit;
     this.#first = spareSpaces.pop() ?? {
@@ -78,7 +77,7 @@ export class RowEncoder {
    */
   encode(from: number, to: number, rowsMax: number): KernelStop {
     const before = this.#length;
-    const stop = kernel.encode(this.#kinds, from, to, before, rowsMax - this.#rows, this.#rowBytesMax);
+    const stop = kernel.encode(this.#format, from, to, before, rowsMax - this.#rows, this.#rowBytesMax);
     const { rows, length } = kernel;
     if (rows === 0) return stop;
     if (before > 0 && before + length > bufferBytes) this.#emitBatch();
@@ -133,12 +132,13 @@ export class RowEncoder {
     this.#reserve(1);
     this.#out[this.#length++] = bracketOpen;
     let from = start;
-    for (let column = 0; column < this.#kinds.length; column++) {
+    const { kinds } = this.#format;
+    for (let column = 0; column < kinds.length; column++) {
       this.#reserve(cellOverheadMax);
       if (column > 0) this.#out[this.#length++] = comma;
       let length = source[from++] as number;
       if (length === 0xfb) {
-        for (const letter of [n, u, l, l]) this.#out[this.#length++] = letter;
+        this.#put(this.#nullBytes);
         continue;
       }
       if (length === 0xfc) {
@@ -152,7 +152,7 @@ export class RowEncoder {
         from += 8;
       }
       if (from + length > end) throw new RangeError('a cell reaches past the end of its row packet');
-      if (!this.#appendCell(this.#kinds[column] as number, source, from, from + length, rowStart)) return false;
+      if (!this.#appendCell(kinds[column] as number, source, from, from + length, rowStart)) return false;
       from += length;
     }
     this.#reserve(1);
@@ -165,7 +165,7 @@ export class RowEncoder {
     if (this.#length - rowStart + length > this.#rowBytesMax) return false;
     if (length <= smallCellBytes || (kind !== cellKind.text && kind !== cellKind.hex && kind !== cellKind.json)) {
       this.#reserve(length * cellGrowthMax + cellOverheadMax);
-      this.#length = writeCell(kind, this.#out, this.#length, source, start, end);
+      this.#length = writeCell(kind, this.#out, this.#length, source, start, end, this.#nullBytes);
       return true;
     }
     if (kind === cellKind.json && isJsonText(source, start, end)) {

@@ -26,7 +26,7 @@ t.test('an error is its status, its reason as one line and its headers', async (
     [httpErrors.unavailable('later'), 503, { 'retry-after': '1' }],
   ];
   for (const [error, status, headers] of cases) {
-    const answer = await answered(t, (response) => replyError(response, error));
+    const answer = await answered(t, (response) => replyError(response, error, null));
     t.equal(answer.status, status);
     t.equal(answer.body.toString(), error.message);
     t.match(answer.headers, { ...headers, 'content-type': 'text/plain; charset=utf-8' });

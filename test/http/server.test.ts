@@ -509,6 +509,7 @@ async function start(t: Test, handle: Handle, options: Partial<ServerOptions> = 
   const events: ServiceEvent[] = [];
   const seen: Route[] = [];
   const handlers = {
+    errorReply: () => null,
     handle: async (route: Route, request: IncomingMessage, response: ServerResponse) => {
       seen.push(route);
       await handle(route, request, response);

@@ -112,7 +112,8 @@ t.test('logins under way are bounded, and those refused for it are not called wr
   workers.refusalFor = () => 'later';
   const under = ['a', 'b'].map((user) => accounts.verify({ user, password: '' }));
   await t.rejects(async () => accounts.verify({ user: 'c', password: '' }), { message: /--logins_max/ });
-  for (const number of [0, 1]) (await workers.connection(number)).post({ type: 'opened', connection: 1 });
+  for (const number of [0, 1])
+    (await workers.connection(number)).post({ type: 'opened', connection: 1, version: '8.4.3' });
   await Promise.all(under);
   workers.refusalFor = () => null;
   await t.resolves(async () => accounts.verify({ user: 'c', password: '' }));
@@ -207,7 +208,8 @@ t.test('logins under way count, so that no more than the limit are asked about a
   const under = ['a', 'a', 'b'].map((password) => attempt(password));
   await t.rejects(attempt('c'), BlockedError);
   t.equal((await workers.connection(1)).login.password, 'b');
-  for (const number of [0, 1]) (await workers.connection(number)).post({ type: 'opened', connection: 1 });
+  for (const number of [0, 1])
+    (await workers.connection(number)).post({ type: 'opened', connection: 1, version: '8.4.3' });
   await Promise.all(under);
   workers.refusalFor = () => null;
   await t.resolves(attempt('c'), 'they were right and count no more');

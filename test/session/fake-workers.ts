@@ -129,7 +129,7 @@ export class FakeWorkers {
   #accept(connection: FakeConnection): void {
     this.connections.push(connection);
     const refusal = this.refusalFor(connection.login);
-    if (refusal === null) connection.post({ type: 'opened', connection: this.connections.length });
+    if (refusal === null) connection.post({ type: 'opened', connection: this.connections.length, version: '8.4.3' });
     else if (refusal !== 'later') connection.refuse(refusal);
     this.#arrived.emit('connection');
   }

@@ -146,7 +146,7 @@ t.test('connections that are being opened are counted', async (t) => {
   workers.refusalFor = () => 'later';
   const opening = leases.acquire(ownerOf('anna'));
   t.equal(leases.acquire(ownerOf('bert')), null);
-  (await workers.connection(0)).post({ type: 'opened', connection: 1 });
+  (await workers.connection(0)).post({ type: 'opened', connection: 1, version: '8.4.3' });
   t.type(await opening, Lease);
   t.equal(leases.acquire(ownerOf('bert')), null);
 });

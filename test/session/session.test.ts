@@ -16,9 +16,11 @@ async function openSession(t: Test, idleMs: number, queueMax = 8): Promise<Opene
   const workers = new FakeWorkers();
   const lease = await Lease.open(workers.connect(), anna);
   const ends: { reuse: boolean; reason: string }[] = [];
-  const session = new Session({ id: 's', owner: 'anna', idleMs, queueMax }, lease, (_session, reuse, reason) =>
-    ends.push({ reuse, reason }),
-  );
+  const keep = idleMs > 0 ? 'always' : 'never';
+  const session = new Session({ id: 's', owner: 'anna', keep, idleMs, queueMax, client: null }, lease, {
+    held: () => t.fail('it is held'),
+    ended: (_session, reuse, reason) => ends.push({ reuse, reason }),
+  });
   t.teardown(() => {
     session.end('the test is over');
     lease.close();

@@ -1,10 +1,12 @@
 import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Leases } from '#src/session/leases.js';
 import type { Session } from '#src/session/session.js';
 import { Sessions, type SessionsOptions } from '#src/session/sessions.js';
-import { FakeWorkers, Recorder, request } from './fake-workers.ts';
+import type { SessionState } from '#src/wire/statement.js';
+import { FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
 
 interface Opened {
   sessions: Sessions;
@@ -25,7 +27,15 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
     () => {},
   );
   const sessions = new Sessions(
-    { sessionsMax: 2, sessionsPerUserMax: 2, sessionIdleMsMax: 60_000, sessionQueueMax: 8, ...options },
+    {
+      sessionsMax: 2,
+      sessionsPerUserMax: 2,
+      sessionIdleMsMax: 60_000,
+      heldIdleMs: 60_000,
+      endedMax: 10,
+      sessionQueueMax: 8,
+      ...options,
+    },
     leases,
     (event) => events.push(event),
   );
@@ -118,4 +128,101 @@ t.test('the idle time that a client asks for is bounded', async (t) => {
   workers.connections[0]?.endAndIdle(1);
   await workers.connections[0]?.gone();
   t.match(events[1], { type: 'session_ended', reason: 'idle for 0.05 s' });
+});
+
+const left: SessionState = { schema: null, variables: {}, inTransaction: false, isHeld: false };
+const begun: SessionState = { ...left, inTransaction: true, isHeld: true };
+
+/** A carried session, and how its statements end. */
+async function openCarried({ sessions, workers }: Opened, client: string | null = null) {
+  const session = await sessions.openCarried(anna, null, client);
+  if (session === null) throw new Error('all connections are in use');
+  const connection = await workers.connection(workers.connections.length - 1);
+  let statement = 0;
+  const run = async (state: SessionState): Promise<void> => {
+    const recorder = new Recorder();
+    session.run(request, recorder);
+    const idle = once(session.lease, 'idle');
+    connection.post({
+      ...{ type: 'news', statement: ++statement, session: state, idle: true },
+      end: { ok: true, outcome, rowsToCome: 0 },
+    });
+    await idle;
+    t.strictSame(recorder.told, ['started', `left ${JSON.stringify(state)}`, 'ended']);
+  };
+  return { session, connection, run };
+}
+
+t.test('a carried session whose statement leaves nothing ends with it, for reuse', async (t) => {
+  const opened = openSessions(t);
+  const { session, connection, run } = await openCarried(opened);
+  await run(left);
+  t.match(await connection.got(({ type }) => type === 'execute'), { after: 'hold' });
+  t.equal(opened.sessions.find(session.id, 'anna'), undefined);
+  t.equal(opened.sessions.size, 0);
+  t.equal((await open(opened.sessions, anna, null, 0)).lease, session.lease);
+  t.strictSame(opened.events, [], 'it was never kept');
+});
+
+t.test('a carried session is held for as long as its state asks for that', async (t) => {
+  const opened = openSessions(t);
+  const { session, run } = await openCarried(opened);
+  t.notOk(session.isKept);
+  await run(begun);
+  t.equal(opened.sessions.find(session.id, 'anna'), session);
+  t.equal(opened.sessions.find(session.id, 'bert'), undefined);
+  t.ok(session.isKept);
+  await run(begun);
+  t.equal(opened.sessions.size, 1);
+  await run(left);
+  t.equal(opened.sessions.find(session.id, 'anna'), undefined);
+  t.equal(opened.sessions.whyEnded(session.id, 'anna'), 'its statement ended');
+  t.equal((await open(opened.sessions, anna, null, 0)).lease, session.lease, 'its connection serves the next one');
+});
+
+t.test('a session that is held too long without a sign ends, and it is remembered why', async (t) => {
+  const opened = openSessions(t, { heldIdleMs: 60 });
+  const { session, connection, run } = await openCarried(opened, 'laptop');
+  await run(begun);
+  const since = performance.now();
+  for (let sign = 0; sign < 5; sign++) {
+    await delay(25);
+    opened.sessions.renew('laptop', 'anna');
+  }
+  t.equal(opened.sessions.find(session.id, 'anna'), session, 'its client has kept it alive');
+  for (const [client, user] of [
+    ['phone', 'anna'],
+    ['laptop', 'bert'],
+    [null, 'anna'],
+  ] as const) {
+    opened.sessions.renew(client, user);
+    opened.sessions.endOf(client ?? 'phone', user, 'gone');
+  }
+  t.equal(opened.sessions.find(session.id, 'anna'), session, 'others do not end it');
+  await connection.gone();
+  t.ok(performance.now() - since >= 5 * 25 + 40, 'the clock began anew with each sign');
+  t.equal(opened.sessions.whyEnded(session.id, 'anna'), 'idle for 0.06 s');
+  t.equal(opened.sessions.whyEnded(session.id, 'bert'), undefined);
+});
+
+t.test('a client that logs out ends what is held for it', async (t) => {
+  const opened = openSessions(t);
+  const { connection, run } = await openCarried(opened, 'laptop');
+  await run(begun);
+  opened.sessions.endOf('laptop', 'anna', 'logged out');
+  await connection.gone();
+  t.equal(opened.sessions.size, 0);
+});
+
+t.test('what would be held and has no room ends, and it is remembered why', async (t) => {
+  const opened = openSessions(t, { sessionsPerUserMax: 1 });
+  await open(opened.sessions, anna, null, 1_000);
+  const { session, connection } = await openCarried(opened);
+  const recorder = new Recorder();
+  session.run(request, recorder);
+  connection.post({ type: 'news', statement: 1, session: begun, end: { ok: true, outcome, rowsToCome: 0 } });
+  await connection.gone();
+  t.equal(recorder.told.at(-1), 'ended', 'the end of its statement is told all the same');
+  t.match(opened.sessions.whyEnded(session.id, 'anna'), /--sessions_per_user_max/);
+  t.equal(opened.sessions.size, 1);
 });

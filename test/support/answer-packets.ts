@@ -53,7 +53,9 @@ export function columnPayloads(kinds: readonly CellKind[]): Buffer[] {
 
 /** The definition of a column, named by its number, whose cells are of that kind. */
 function columnPayload(kind: CellKind, column: number): Buffer {
-  const { type, characterSet } = columnTypes[kind];
+  const columnType = columnTypes[kind];
+  if (columnType === undefined) throw new Error(`no type is written as kind ${kind} where cells are typed`);
+  const { type, characterSet } = columnType;
   // A computed column has no other name than the one it is shown by.
   const originalName = kind === cellKind.bitsOrDigits ? '' : 'original';
   return Buffer.concat([
@@ -65,8 +67,8 @@ function columnPayload(kind: CellKind, column: number): Buffer {
 const binary = 63;
 const utf8mb4 = 45;
 
-/** For each kind of cell, a type of the protocol's that is written so. */
-const columnTypes: Readonly<Record<CellKind, { type: number; characterSet: number }>> = {
+/** For each kind of a typed cell, a type of the protocol's that is written so. */
+const columnTypes: Readonly<Record<number, { type: number; characterSet: number }>> = {
   [cellKind.number]: { type: 3, characterSet: binary },
   [cellKind.text]: { type: 253, characterSet: utf8mb4 },
   [cellKind.hex]: { type: 252, characterSet: binary },

@@ -1,17 +1,38 @@
 // Cells of every kind, and what their JSON must be by means that Sluice does not use: the platform's decoder and its JSON.
 
+import type { CellFormat } from '#src/wire/statement.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
+import type { RowFormat } from '#src/worker/row-format.js';
 import { invalidText, pick, type Random, randomBytes } from './random.ts';
 
 export type Cell = Uint8Array | null;
 
 export const allKinds: readonly CellKind[] = Object.values(cellKind);
+/** Those of cells that are not all strings. */
+export const typedKinds = allKinds.filter((kind) => kind < cellKind.quotedNumber);
+export const allFormats: readonly CellFormat[] = ['typed', 'strings', 'strings, NULL too'];
+
+/** Rows of the text protocol, with cells of these kinds. */
+export function textFormat(kinds: readonly CellKind[], cells: CellFormat = 'typed'): RowFormat {
+  return { kinds: Uint8Array.from(kinds), cells };
+}
+
+/** What dates and timestamps come as, and what is somewhat like them. */
+export function randomDate(random: Random): Buffer {
+  const two = (): string => pick(random, ['00', '01', '10', '28', '30', '59', '99']);
+  const date = `${pick(random, ['0000', '2024', '9999'])}-${two()}-${two()}`;
+  const time = `${date} ${two()}:${two()}:${two()}`;
+  const odd = [date.slice(0, random(10)), `${time}.123456789`, `${date}"é`, `${time}.`, `${time}\n`, ''];
+  const digits = `${random(1e6)}`.padStart(6, '0').slice(0, 1 + random(6));
+  return Buffer.from(pick(random, [date, time, `${time}.${digits}`, `${time}.${digits}`, pick(random, odd)]));
+}
 
 /** A cell as a column of that kind may hold it; text and bytes are broken in every way. */
 export function randomCell(random: Random, kind: CellKind): Cell {
   if (random(8) === 0) return null;
   switch (kind) {
-    case cellKind.number: {
+    case cellKind.number:
+    case cellKind.quotedNumber: {
       const digits = Array.from({ length: 1 + random(20) }, () => random(10)).join('');
       const shapes = [
         digits,
@@ -25,14 +46,19 @@ export function randomCell(random: Random, kind: CellKind): Cell {
       return Buffer.from(pick(random, shapes));
     }
     case cellKind.bits:
+    case cellKind.quotedBits:
       // Now and then wider than any the database has.
       return randomBytes(random, random(random(10) === 0 ? 12 : 9));
     case cellKind.bitsOrDigits:
+    case cellKind.quotedBitsOrDigits:
       return random(2) === 0 ? randomBytes(random, 1 + random(8)) : Buffer.from(`${random(2 ** 32)}`);
     case cellKind.json:
       return random(4) === 0
         ? Buffer.from([0x22, ...invalidText(random, random(20)).filter((byte) => byte !== 0x22 && byte !== 0x5c), 0x22])
         : Buffer.from(JSON.stringify({ key: random(1000), 'é\n"': [null, `${random(9)}`, '\u2028😀'] }));
+    case cellKind.date:
+    case cellKind.timestamp:
+      return randomDate(random);
     default: {
       const size = random(20) === 0 ? 240 + random(30) : random(60);
       return random(3) === 0 ? Buffer.from('plain "text" \\ é 😀'.slice(random(18))) : invalidText(random, size);
@@ -41,17 +67,19 @@ export function randomCell(random: Random, kind: CellKind): Cell {
 }
 
 /** The JSON of a row. */
-export function referenceRow(kinds: readonly CellKind[], cells: readonly Cell[]): string {
-  return `[${cells.map((cell, column) => referenceCell(kinds[column] as CellKind, cell)).join(',')}]`;
+export function referenceRow(kinds: readonly CellKind[], row: readonly Cell[], cells: CellFormat = 'typed'): string {
+  return `[${row.map((cell, column) => referenceCell(kinds[column] as CellKind, cell, cells)).join(',')}]`;
 }
 
-export function referenceCell(kind: CellKind, cell: Cell): string {
-  if (cell === null) return 'null';
+export function referenceCell(kind: CellKind, cell: Cell, cells: CellFormat = 'typed'): string {
+  const none = cells === 'strings, NULL too' ? '"NULL"' : 'null';
+  if (cell === null) return none;
   const bytes = Buffer.from(cell);
+  const text = bytes.toString('latin1');
   const quoted = (): string => JSON.stringify(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes));
   switch (kind) {
     case cellKind.number:
-      return referenceNumber(bytes.toString('latin1')) ?? quoted();
+      return referenceNumber(text) ?? quoted();
     case cellKind.text:
       return quoted();
     case cellKind.hex:
@@ -61,9 +89,22 @@ export function referenceCell(kind: CellKind, cell: Cell): string {
     case cellKind.bits:
       return `${BigInt(`0x0${bytes.toString('hex')}`)}`;
     case cellKind.bitsOrDigits:
-      return /^[0-9]+$/.test(bytes.toString('latin1'))
-        ? `${BigInt(bytes.toString('latin1'))}`
-        : `${BigInt(`0x0${bytes.toString('hex')}`)}`;
+      return /^[0-9]+$/.test(text) ? `${BigInt(text)}` : referenceCell(cellKind.bits, cell);
+    case cellKind.quotedNumber: {
+      const number = referenceNumber(text);
+      return number === null ? quoted() : `"${number}"`;
+    }
+    case cellKind.quotedBits:
+      return `"${referenceCell(cellKind.bits, cell)}"`;
+    case cellKind.quotedBitsOrDigits:
+      return `"${referenceCell(cellKind.bitsOrDigits, cell)}"`;
+    case cellKind.date:
+      return /^.{5}(?:00.{3}|.{3}00)/s.test(text) ? none : quoted();
+    case cellKind.timestamp: {
+      const date = referenceCell(cellKind.date, cell, cells);
+      if (date === none || bytes.length < 19 || bytes.length > 26) return date;
+      return `${date.slice(0, -1)}${'.000000'.slice(bytes.length - 19)}"`;
+    }
     default:
       return kind satisfies never;
   }

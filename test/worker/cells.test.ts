@@ -1,11 +1,12 @@
 import t from 'tap';
-import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, writeCell } from '#src/worker/cells.js';
+import type { CellFormat } from '#src/wire/statement.js';
+import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
 
 /** Writes one cell into a target that has no more room than the encoder makes for it. */
-function write(kind: CellKind, bytes: Uint8Array): string {
+function write(kind: CellKind, bytes: Uint8Array, cells: CellFormat = 'typed'): string {
   const room = bytes.length * cellGrowthMax + cellOverheadMax;
   const out = Buffer.alloc(room + 8, 0x7e);
-  const end = writeCell(kind, out, 0, bytes, 0, bytes.length);
+  const end = writeCell(kind, out, 0, bytes, 0, bytes.length, nullCell(cells));
   if (end > room) throw new Error(`${end} bytes were written where there is room for ${room}`);
   return out.toString('utf8', 0, end);
 }
@@ -111,5 +112,50 @@ t.test('bytes are upper-case hex, and a document that is none is text', (t) => {
   t.equal(write(cellKind.json, new Uint8Array()), '""');
   t.equal(write(cellKind.json, latin1('"\xe9"')), '"\\"\ufffd\\""');
   t.equal(write(cellKind.json, latin1('\u0000[\u0000]')), '"\\u0000[\\u0000]"');
+  t.end();
+});
+
+t.test('in quotes, numbers and bits are what they are without', (t) => {
+  for (const [printed, given] of [
+    ['0', '"0"'],
+    ['-0', '"-0"'],
+    ['-000123', '"-123"'],
+    ['0000', '"0"'],
+    ['1e20', '"1e20"'],
+    ['-9223372036854775808', '"-9223372036854775808"'],
+    ['nan', '"nan"'],
+    ['', '""'],
+    ['1"', '"1\\""'],
+  ] as const) {
+    t.equal(write(cellKind.quotedNumber, latin1(printed)), given, JSON.stringify(printed));
+  }
+  t.equal(write(cellKind.quotedBits, Buffer.from('ffffffffffffffff', 'hex')), '"18446744073709551615"');
+  t.equal(write(cellKind.quotedBits, new Uint8Array()), '"0"');
+  t.equal(write(cellKind.quotedBitsOrDigits, latin1('0012')), '"12"');
+  t.equal(write(cellKind.quotedBitsOrDigits, latin1('\u0001')), '"1"');
+  t.end();
+});
+
+t.test('a date without a month or a day is NULL, in either spelling of it', (t) => {
+  for (const [printed, date, timestamp] of [
+    ['2024-01-02', '"2024-01-02"', '"2024-01-02"'],
+    ['0000-01-01', '"0000-01-01"', '"0000-01-01"'],
+    ['0000-00-00', null, null],
+    ['2024-00-10', null, null],
+    ['2024-10-00', null, null],
+    ['2024-10-0', '"2024-10-0"', '"2024-10-0"'],
+    ['2024-01-02 00:00:00', '"2024-01-02 00:00:00"', '"2024-01-02 00:00:00.000000"'],
+    ['2024-01-02 03:04:05.1', '"2024-01-02 03:04:05.1"', '"2024-01-02 03:04:05.100000"'],
+    ['2024-01-02 03:04:05.12345', '"2024-01-02 03:04:05.12345"', '"2024-01-02 03:04:05.123450"'],
+    ['2024-01-02 03:04:05.123456', '"2024-01-02 03:04:05.123456"', '"2024-01-02 03:04:05.123456"'],
+    ['0000-00-00 00:00:00.000', null, null],
+    ['2024-00-01 00:00:00', null, null],
+    ['', '""', '""'],
+  ] as const) {
+    t.equal(write(cellKind.date, latin1(printed)), date ?? 'null', printed);
+    t.equal(write(cellKind.timestamp, latin1(printed)), timestamp ?? 'null', printed);
+    t.equal(write(cellKind.timestamp, latin1(printed), 'strings'), timestamp ?? 'null', printed);
+    t.equal(write(cellKind.timestamp, latin1(printed), 'strings, NULL too'), timestamp ?? '"NULL"', printed);
+  }
   t.end();
 });

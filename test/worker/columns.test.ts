@@ -86,10 +86,26 @@ function decimal(precision: number, scale: number): object {
   return { name: 'Decimal', precision, scale };
 }
 
+/** How a cell is written as a string, by its type or, where that leaves several, by how it is written otherwise. */
+function kindOfString(type: object, kind: CellKind): CellKind {
+  const { name } = type as { name: string };
+  if (/^U?Int|^Float/.test(name)) {
+    if (kind === cellKind.bits) return cellKind.quotedBits;
+    return kind === cellKind.bitsOrDigits ? cellKind.quotedBitsOrDigits : cellKind.quotedNumber;
+  }
+  if (name === 'Date') return cellKind.date;
+  if (name === 'Timestamp') return cellKind.timestamp;
+  return kind === cellKind.hex ? cellKind.hex : cellKind.text;
+}
+
 for (const [what, definition, type, kind] of table) {
   t.test(`${what} is a ${JSON.stringify(type)}`, (t) => {
-    t.strictSame(describeColumn(definition), { column: { name: 'c', type, nullable: true }, kind });
-    const required = describeColumn({ ...definition, flags: definition.flags | notNull });
+    const column = { name: 'c', type, nullable: true };
+    t.strictSame(describeColumn(definition, 'typed'), { column, kind });
+    const string = kindOfString(type, kind);
+    t.strictSame(describeColumn(definition, 'strings'), { column, kind: string });
+    t.strictSame(describeColumn(definition, 'strings, NULL too'), { column, kind: string });
+    const required = describeColumn({ ...definition, flags: definition.flags | notNull }, 'typed');
     t.equal(required.column.nullable, false);
     t.strictSame(required.column.type, type);
     t.end();

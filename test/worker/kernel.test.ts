@@ -1,6 +1,8 @@
 import t from 'tap';
-import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, writeCell } from '#src/worker/cells.js';
+import type { CellFormat } from '#src/wire/statement.js';
+import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
 import { headroomBytes, Kernel, type KernelStop, kernelStop, readBytes } from '#src/worker/kernel.js';
+import { allFormats, allKinds, randomDate, textFormat } from '../support/cells.ts';
 import { type Field, rowReader } from '../support/mysql2-rows.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { rowPayload } from '../support/row-packets.ts';
@@ -20,21 +22,22 @@ t.test('random rows are as cells.ts writes them, and as JSON.stringify does of w
   const kindsSeen = new Set<CellKind>();
   let left = 0;
   for (let round = 0; round < 1_500; round++) {
-    const kinds = Array.from({ length: 1 + random(12) }, () => random(6) as CellKind);
+    const kinds = Array.from({ length: 1 + random(12) }, () => pick(random, allKinds));
     const rows = Array.from({ length: 1 + random(60) }, () => kinds.map((kind) => randomCell(random, kind)));
     const bytes = packets(rows);
     if (bytes.length > inputBytes) continue;
     for (const kind of kinds) kindsSeen.add(kind);
-    const encoded = encodeAll(kinds, bytes, rows);
+    const cells = pick(random, allFormats);
+    const encoded = encodeAll(kinds, bytes, rows, cells);
     left += encoded.left;
-    const expected = rows.map((row) => plainRow(kinds, row));
-    const read = mysql2Rows(kinds, bytes);
+    const expected = rows.map((row) => plainRow(kinds, row, cells));
+    const read = mysql2Rows(kinds, bytes, cells);
     const wrong = expected.findIndex((row, index) => row !== encoded.rows[index] || row !== read[index]);
     const right = { row: expected[wrong], count: rows.length };
     t.same({ row: encoded.rows[wrong], count: encoded.rows.length }, right, `round ${round}: kinds ${kinds}`);
     t.same({ row: read[wrong], count: read.length }, right, `round ${round}, by mysql2`);
   }
-  t.equal(kindsSeen.size, 6);
+  t.equal(kindsSeen.size, allKinds.length);
   t.ok(left > 0, 'some rows had a BIT value that is not for the kernel');
   t.end();
 });
@@ -76,7 +79,7 @@ t.test('cells of the lengths where the protocol changes its form, or a block end
   const random = seeded(t);
   const sizes = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 127, 128, 129, 249, 250, 251, 252, 255];
   for (const size of [...sizes, 256, 257, 4_095, 4_096, 65_534, 65_535, 65_536, 65_537]) {
-    for (const kind of [cellKind.text, cellKind.hex, cellKind.json, cellKind.number]) {
+    for (const kind of [cellKind.text, cellKind.hex, cellKind.json, cellKind.number, cellKind.quotedNumber]) {
       const rows = [
         [new Uint8Array(size).fill(0x31), Buffer.from('1')],
         [new Uint8Array(size).fill(0x22), null],
@@ -96,7 +99,7 @@ t.test('cells of the lengths where the protocol changes its form, or a block end
 
 t.test('a row without columns, and rows of 4,096 columns', (t) => {
   t.same(encodeAll([], packets([[], []]), [[], []]).rows, ['[]', '[]']);
-  const kinds = Array.from({ length: 4096 }, (_, column) => (column % 6) as CellKind);
+  const kinds = Array.from({ length: 4096 }, (_, column) => allKinds[column % allKinds.length] as CellKind);
   const rows = [kinds.map(() => null), kinds.map(() => Buffer.from('1')), kinds.map(() => Buffer.of(0x22))];
   t.same(
     encodeAll(kinds, packets(rows), rows).rows,
@@ -107,27 +110,28 @@ t.test('a row without columns, and rows of 4,096 columns', (t) => {
 
 t.test('packets cut anywhere are the same rows once the rest has come', (t) => {
   const random = seeded(t);
-  const kinds = Uint8Array.of(cellKind.number, cellKind.text, cellKind.hex, cellKind.json);
+  const kinds = [cellKind.number, cellKind.text, cellKind.hex, cellKind.json];
+  const format = textFormat(kinds);
   const rows = [
     [Buffer.from('-00123'), Buffer.from('plain "text" \\ é 😀'), randomBytes(random, 20), Buffer.from('{"a":[1]}')],
     [null, invalidText(random, 260), null, Buffer.from('"長"')],
     [Buffer.from(''), Buffer.from(''), Buffer.from(''), Buffer.from('')],
   ];
   const bytes = packets(rows);
-  const expected = Buffer.from(rows.map((row) => plainRow([...kinds] as CellKind[], row)).join());
+  const expected = Buffer.from(rows.map((row) => plainRow(kinds, row)).join());
   let wrong = 0;
   for (let cut = 0; cut <= bytes.length; cut++) {
     // The bytes behind a cut are of an earlier chunk.
     kernel.input.fill(random(256));
     bytes.copy(kernel.input, headroomBytes, 0, cut);
-    const first = kernel.encode(kinds, headroomBytes, headroomBytes + cut, 0, noLimit, noLimit);
+    const first = kernel.encode(format, headroomBytes, headroomBytes + cut, 0, noLimit, noLimit);
     const taken = kernel.consumed - headroomBytes;
     const parts: Buffer[] = [Buffer.from(kernel.output.subarray(0, kernel.length))];
     const ends = [...kernel.rowEnds.subarray(0, kernel.rows)];
 
     bytes.copy(kernel.input, headroomBytes - (cut - taken), taken);
     const end = headroomBytes + bytes.length - cut;
-    const second = kernel.encode(kinds, headroomBytes - (cut - taken), end, kernel.length, noLimit, noLimit);
+    const second = kernel.encode(format, headroomBytes - (cut - taken), end, kernel.length, noLimit, noLimit);
     parts.push(kernel.output.subarray(0, kernel.length));
     ends.push(...kernel.rowEnds.subarray(0, kernel.rows));
     const same = expected.equals(Buffer.concat(parts)) && ends.length === rows.length && ends[2] === expected.length;
@@ -205,14 +209,14 @@ t.test('it takes no more rows than it may, and none whose JSON is too large', (t
   const expected = '["a\\"c"]';
   const rows = Buffer.concat([row, row, row]);
   rows.copy(kernel.input);
-  const kinds = Uint8Array.of(cellKind.text);
+  const format = textFormat([cellKind.text]);
   for (const [rowsMax, stop] of [
     [0, kernelStop.rowsMax],
     [1, kernelStop.rowsMax],
     [2, kernelStop.rowsMax],
     [3, kernelStop.inputUsed],
   ] as const) {
-    t.equal(kernel.encode(kinds, 0, rows.length, 0, rowsMax, noLimit), stop);
+    t.equal(kernel.encode(format, 0, rows.length, 0, rowsMax, noLimit), stop);
     t.same([kernel.rows, kernel.consumed], [rowsMax, rowsMax * row.length]);
     t.equal(kernel.output.toString('utf8', 0, kernel.length), new Array(rowsMax).fill(expected).join());
   }
@@ -232,10 +236,10 @@ t.test('rows that follow others begin with a comma and end where the batch does'
   const row = packet(rowPayload([Buffer.from('1')]));
   const bytes = Buffer.concat([row, row]);
   bytes.copy(kernel.input);
-  const kinds = Uint8Array.of(cellKind.number);
-  kernel.encode(kinds, 0, bytes.length, 0, noLimit, noLimit);
+  const format = textFormat([cellKind.number]);
+  kernel.encode(format, 0, bytes.length, 0, noLimit, noLimit);
   t.same([kernel.output.toString('utf8', 0, kernel.length), ...kernel.rowEnds.subarray(0, 2)], ['[1],[1]', 3, 7]);
-  kernel.encode(kinds, 0, bytes.length, 100, noLimit, noLimit);
+  kernel.encode(format, 0, bytes.length, 100, noLimit, noLimit);
   t.same([kernel.output.toString('utf8', 0, kernel.length), ...kernel.rowEnds.subarray(0, 2)], [',[1],[1]', 104, 108]);
   t.end();
 });
@@ -254,7 +258,7 @@ t.test('a cell that reaches past its packet is an error, whatever lies behind', 
   const random = seeded(t);
   let thrown = 0;
   for (let round = 0; round < 2_000; round++) {
-    const kinds = Array.from({ length: 1 + random(8) }, () => random(6) as CellKind);
+    const kinds = Array.from({ length: 1 + random(8) }, () => pick(random, allKinds));
     const payload = rowPayload(kinds.map((kind) => randomCell(random, kind))).subarray(0, 5_000);
     for (let change = random(3); change >= 0; change--) {
       payload[random(payload.length)] = pick(random, [0, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, random(256)]);
@@ -268,7 +272,7 @@ t.test('a cell that reaches past its packet is an error, whatever lies behind', 
       bytes.copy(kernel.input, from);
       kernel.output.fill(filler, room, room + 70_000);
       try {
-        const stop = kernel.encode(Uint8Array.from(kinds), from, from + bytes.length, 0, noLimit, noLimit);
+        const stop = kernel.encode(textFormat(kinds), from, from + bytes.length, 0, noLimit, noLimit);
         return `${stop} ${kernel.output.toString('latin1', 0, kernel.length)}`;
       } catch (error) {
         if (!(error instanceof RangeError)) throw error;
@@ -310,7 +314,7 @@ function encodeOnce(
 ): [stop: KernelStop, text: string, taken: number] {
   const bytes = Buffer.concat(parts);
   bytes.copy(kernel.input);
-  const stop = kernel.encode(Uint8Array.from(kinds), 0, bytes.length, 0, noLimit, rowBytesMax);
+  const stop = kernel.encode(textFormat(kinds), 0, bytes.length, 0, noLimit, rowBytesMax);
   return [stop, kernel.output.toString('utf8', 0, kernel.length), kernel.consumed];
 }
 
@@ -322,14 +326,15 @@ function encodeAll(
   kinds: readonly CellKind[],
   bytes: Uint8Array,
   rows: readonly (readonly Cell[])[],
+  cells: CellFormat = 'typed',
 ): { rows: string[]; left: number } {
-  const kindBytes = Uint8Array.from(kinds);
+  const format = textFormat(kinds, cells);
   kernel.input.set(bytes, inputBytes - bytes.length);
   const encoded: string[] = [];
   let left = 0;
   let before = 0;
   for (let from = inputBytes - bytes.length; from < inputBytes; from = kernel.consumed) {
-    const stop = kernel.encode(kindBytes, from, inputBytes, before, noLimit, noLimit);
+    const stop = kernel.encode(format, from, inputBytes, before, noLimit, noLimit);
     let start = before > 0 ? 1 : 0;
     for (const end of kernel.rowEnds.subarray(0, kernel.rows)) {
       encoded.push(kernel.output.toString('utf8', start, end - before));
@@ -339,7 +344,7 @@ function encodeAll(
     if (stop === kernelStop.largeRow) {
       const row = rows[encoded.length] as Cell[];
       if (!row.some((cell, column) => isWideBits(kinds[column] as CellKind, cell))) throw new Error('a row was left');
-      encoded.push(plainRow(kinds, row));
+      encoded.push(plainRow(kinds, row, cells));
       left++;
       kernel.consumed += packets([row]).length;
     } else if (stop !== kernelStop.inputUsed && stop !== kernelStop.outputFull) {
@@ -350,57 +355,89 @@ function encodeAll(
 }
 
 function isWideBits(kind: CellKind, cell: Cell): boolean {
-  return kind >= cellKind.bits && cell !== null && cell.length > 8;
+  const bitKinds: readonly CellKind[] = [
+    cellKind.bits,
+    cellKind.bitsOrDigits,
+    cellKind.quotedBits,
+    cellKind.quotedBitsOrDigits,
+  ];
+  return bitKinds.includes(kind) && cell !== null && cell.length > 8;
 }
 
 /** The row by the functions that write a cell in plain JavaScript. */
-function plainRow(kinds: readonly CellKind[], cells: readonly Cell[]): string {
-  const written = cells.map((cell, column) => {
-    if (cell === null) return 'null';
+function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: CellFormat = 'typed'): string {
+  const nullBytes = nullCell(cells);
+  const written = row.map((cell, column) => {
+    if (cell === null) return nullBytes.toString();
     const out = Buffer.alloc(cell.length * cellGrowthMax + cellOverheadMax);
-    return out.toString('utf8', 0, writeCell(kinds[column] as CellKind, out, 0, cell, 0, cell.length));
+    return out.toString('utf8', 0, writeCell(kinds[column] as CellKind, out, 0, cell, 0, cell.length, nullBytes));
   });
   return `[${written.join()}]`;
 }
 
 /** The rows by means that no encoder here uses: mysql2's parsers, the platform's decoder and its JSON. */
-function mysql2Rows(kinds: readonly CellKind[], bytes: Buffer): string[] {
+function mysql2Rows(kinds: readonly CellKind[], bytes: Buffer, cells: CellFormat): string[] {
   const definitions = kinds.map(() => text);
-  const read = rowReader(definitions, (field) => cellText(kinds[Number(field.name)] as CellKind, field));
+  const none = cells === 'strings, NULL too' ? '"NULL"' : 'null';
+  const read = rowReader(definitions, (field) => cellText(kinds[Number(field.name)] as CellKind, field) ?? none);
   return read(bytes).map((row) => `[${row.join()}]`);
 }
 
-function cellText(kind: CellKind, field: Field): string {
-  if (kind === cellKind.text) return JSON.stringify(field.string('utf8'));
+function cellText(kind: CellKind, field: Field): string | null {
+  if (kind === cellKind.text) {
+    const string = field.string('utf8');
+    return string === null ? null : JSON.stringify(string);
+  }
   const bytes = field.buffer();
-  if (bytes === null) return 'null';
+  if (bytes === null) return null;
   const text = bytes.toString();
   const hex = bytes.toString('hex');
+  // Whatever has a number's characters is taken for one; leading zeros go.
+  const number = /^[-+.0-9eE]+$/.test(text) ? text.replace(/^(-?)0+(?=[0-9])/, '$1') : null;
+  const bits = `${BigInt(`0x0${hex}`)}`;
+  const bitsOrDigits = /^[0-9]+$/.test(text) ? `${BigInt(text)}` : bits;
   switch (kind) {
     case cellKind.number:
-      // Whatever has a number's characters is taken for one; leading zeros go.
-      return /^[-+.0-9eE]+$/.test(text) ? text.replace(/^(-?)0+(?=[0-9])/, '$1') : JSON.stringify(text);
+      return number ?? JSON.stringify(text);
+    case cellKind.quotedNumber:
+      return JSON.stringify(number ?? text);
     case cellKind.hex:
       return JSON.stringify(hex.toUpperCase());
     case cellKind.json:
       // biome-ignore lint/suspicious/noControlCharactersInRegex: a document has none, and what has one is no document.
       return Buffer.from(text).equals(bytes) && !/^$|[\0-\x1f]/.test(text) ? text : JSON.stringify(text);
     case cellKind.bitsOrDigits:
-      return `${BigInt(/^[0-9]+$/.test(text) ? text : `0x0${hex}`)}`;
+      return bitsOrDigits;
+    case cellKind.quotedBitsOrDigits:
+      return JSON.stringify(bitsOrDigits);
+    case cellKind.quotedBits:
+      return JSON.stringify(bits);
+    case cellKind.date:
+    case cellKind.timestamp: {
+      if (/^.{5}(?:00.{3}|.{3}00)/s.test(bytes.toString('latin1'))) return null;
+      const isCut = kind === cellKind.timestamp && bytes.length >= 19 && bytes.length < 26;
+      return JSON.stringify(text + (isCut ? '.000000'.slice(bytes.length - 19) : ''));
+    }
     default:
-      return `${BigInt(`0x0${hex}`)}`;
+      return bits;
   }
 }
 
 function randomCell(random: Random, kind: CellKind): Cell {
   if (random(8) === 0) return null;
   // Now and then a cell is of what no column of its kind has.
-  switch (random(10) === 0 ? random(6) : kind) {
+  switch (random(10) === 0 ? pick(random, allKinds) : kind) {
     case cellKind.number:
+    case cellKind.quotedNumber:
       return Buffer.from(randomNumber(random));
+    case cellKind.date:
+    case cellKind.timestamp:
+      return randomDate(random);
     case cellKind.bits:
+    case cellKind.quotedBits:
       return randomBytes(random, random(9));
     case cellKind.bitsOrDigits:
+    case cellKind.quotedBitsOrDigits:
       return random(2) === 0 ? randomBytes(random, 1 + random(8)) : Buffer.from(`${random(2 ** 32)}`);
     case cellKind.json:
       return Buffer.from(JSON.stringify({ key: random(1000), 'é\n"': [null, 'x'.repeat(random(40)), '\u2028😀'] }));

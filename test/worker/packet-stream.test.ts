@@ -13,7 +13,7 @@ import { headroomBytes, kernel, readBytes } from '#src/worker/kernel.js';
 import { type PacketReader, PacketStream } from '#src/worker/packet-stream.js';
 import { RowEncoder } from '#src/worker/row-encoder.js';
 import { columnPayloads, continuedLength, eofPayload, framed, packetHeaderBytes } from '../support/answer-packets.ts';
-import { allKinds, type Cell, randomCell, referenceCell } from '../support/cells.ts';
+import { type Cell, randomCell, referenceCell, textFormat, typedKinds } from '../support/cells.ts';
 import { rowReader } from '../support/mysql2-rows.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { rowPayload } from '../support/row-packets.ts';
@@ -142,8 +142,8 @@ class ByRow extends Reading {
     let encoder: RowEncoder | undefined;
     this.await({
       columns: (definitions) => {
-        const kinds = Uint8Array.from(definitions, (definition) => describeColumn(definition).kind);
-        encoder = new RowEncoder(kinds, noLimit, (batch) => this.take(batch));
+        const kinds = definitions.map((definition) => describeColumn(definition, 'typed').kind);
+        encoder = new RowEncoder(textFormat(kinds), noLimit, (batch) => this.take(batch));
       },
       row: (bytes, start, end) => {
         if (!encoder?.append(bytes, start, end)) throw new Error('a row was refused');
@@ -196,7 +196,7 @@ class Expected implements PacketReader {
 t.test('a small answer is the same wherever it is cut', (t) => {
   const random = seeded(t);
   for (const answer of [
-    randomAnswer(random, allKinds, 12),
+    randomAnswer(random, typedKinds, 12),
     answerOf([cellKind.text, cellKind.number], [...cellsOf([0, 1, 249, 250, 251, 252]), [null, null]]),
     answerOf([cellKind.text], []),
   ]) {
@@ -217,7 +217,7 @@ t.test('a small answer is the same wherever it is cut', (t) => {
 t.test('random answers are the same in chunks of any size', (t) => {
   const random = seeded(t);
   for (let round = 0; round < 300; round++) {
-    const kinds = Array.from({ length: 1 + random(8) }, () => random(6) as CellKind);
+    const kinds = Array.from({ length: 1 + random(8) }, () => pick(random, typedKinds));
     const answer = randomAnswer(random, kinds, random(200));
     const largest = pick(random, [1, 2, 5, 30, 300, 5_000, readBytes]);
     for (const way of ways) {
@@ -314,7 +314,7 @@ t.test('a statement that pauses at any row gets them all, and none twice', (t) =
   const random = seeded(t);
   let pauses = 0;
   for (let round = 0; round < 250; round++) {
-    const kinds = Array.from({ length: 1 + random(4) }, () => random(6) as CellKind);
+    const kinds = Array.from({ length: 1 + random(4) }, () => pick(random, typedKinds));
     const rows = Array.from({ length: random(400) }, () => kinds.map((kind) => randomCell(random, kind)));
     const hasLarge = random(3) === 0;
     if (hasLarge) {
@@ -506,7 +506,7 @@ t.test('two streams of a thread take turns in the memory of its kernel without m
   const random = seeded(t);
   for (let round = 0; round < 150; round++) {
     const pair = [0, 1].map(() => {
-      const kinds = Array.from({ length: 1 + random(5) }, () => random(6) as CellKind);
+      const kinds = Array.from({ length: 1 + random(5) }, () => pick(random, typedKinds));
       const rows = Array.from({ length: random(300) }, () => kinds.map((kind) => randomCell(random, kind)));
       if (random(4) === 0) rows.push(largeRow(kinds, 70_000 + random(200_000)));
       const answer = answerOf(kinds, rows);

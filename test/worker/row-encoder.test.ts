@@ -1,10 +1,10 @@
 import t from 'tap';
-import { type Batch, rowEndsOffset } from '#src/wire/statement.js';
+import { type Batch, type CellFormat, rowEndsOffset } from '#src/wire/statement.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
 import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel.js';
 import { batchBytes, RowEncoder } from '#src/worker/row-encoder.js';
 import { framed, packetHeaderBytes } from '../support/answer-packets.ts';
-import { allKinds, type Cell, randomCell, referenceRow } from '../support/cells.ts';
+import { allFormats, allKinds, type Cell, randomCell, referenceRow, textFormat } from '../support/cells.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { rowPayload } from '../support/row-packets.ts';
 
@@ -23,8 +23,8 @@ class Encoding {
   readonly batches: Batch[] = [];
   readonly #copies: Buffer[] = [];
 
-  constructor(kinds: readonly CellKind[], rowBytesMax = noLimit) {
-    this.encoder = new RowEncoder(Uint8Array.from(kinds), rowBytesMax, (batch) => this.#keep(batch));
+  constructor(kinds: readonly CellKind[], rowBytesMax = noLimit, cells: CellFormat = 'typed') {
+    this.encoder = new RowEncoder(textFormat(kinds, cells), rowBytesMax, (batch) => this.#keep(batch));
   }
 
   append(row: readonly Cell[]): boolean {
@@ -92,9 +92,10 @@ t.test('random rows are encoded as a plain reference encodes them', (t) => {
   for (let round = 0; round < 300; round++) {
     const kinds = Array.from({ length: 1 + random(12) }, () => pick(random, allKinds));
     const rows = Array.from({ length: 1 + random(80) }, () => kinds.map((kind) => randomCell(random, kind)));
-    const encoded = appendAll(kinds, rows);
+    const cells = pick(random, allFormats);
+    const encoded = appendAll(kinds, rows, cells);
     JSON.parse(`[${encoded}]`);
-    t.ok(isSame(encoded, rows, kinds), `round ${round}: ${rows.length} rows of kinds ${kinds}`);
+    t.ok(isSame(encoded, rows, kinds, cells), `round ${round}: ${rows.length} rows of kinds ${kinds}`);
   }
   t.end();
 });
@@ -154,7 +155,8 @@ t.test('rows are the same whether the kernel or the plain encoder writes them, i
   let batches = 0;
   for (let round = 0; round < 120; round++) {
     const kinds = Array.from({ length: 1 + random(8) }, () => pick(random, allKinds));
-    const mixed = new Encoding(kinds);
+    const cells = pick(random, allFormats);
+    const mixed = new Encoding(kinds, noLimit, cells);
     const rows: Cell[][] = [];
     for (let step = random(20); step >= 0; step--) {
       const some = Array.from({ length: 1 + random(pick(random, [1, 10, 300])) }, () => randomRow(random, kinds));
@@ -166,7 +168,7 @@ t.test('rows are the same whether the kernel or the plain encoder writes them, i
       }
       if (random(10) === 0) mixed.take();
     }
-    const plain = new Encoding(kinds);
+    const plain = new Encoding(kinds, noLimit, cells);
     for (const row of rows) plain.append(row);
     const expected = plain.finish();
     const encoded = mixed.finish();
@@ -176,7 +178,7 @@ t.test('rows are the same whether the kernel or the plain encoder writes them, i
       t.equal(encoded[wrong], expected[wrong], `round ${round}: row ${wrong} of ${rows.length} of kinds ${kinds}`);
       t.equal(encoded.length, expected.length);
     }
-    if (!isSame(expected.join(), rows, kinds)) t.fail(`round ${round}: kinds ${kinds}`);
+    if (!isSame(expected.join(), rows, kinds, cells)) t.fail(`round ${round}: kinds ${kinds}, ${cells}`);
   }
   t.ok(batches > 200, `${batches} batches`);
   t.end();
@@ -402,14 +404,23 @@ t.test('a cell that reaches past its packet is an error and not a read of what l
 });
 
 /** By the plain encoder alone. */
-function appendAll(kinds: readonly CellKind[], rows: readonly (readonly Cell[])[]): string {
-  const encoding = new Encoding(kinds);
+function appendAll(
+  kinds: readonly CellKind[],
+  rows: readonly (readonly Cell[])[],
+  cells: CellFormat = 'typed',
+): string {
+  const encoding = new Encoding(kinds, noLimit, cells);
   for (const row of rows) if (!encoding.append(row)) throw new Error('the row was refused');
   return encoding.finish().join();
 }
 
-function isSame(encoded: string, rows: readonly (readonly Cell[])[], kinds: readonly CellKind[]): boolean {
-  return encoded === rows.map((row) => referenceRow(kinds, row)).join(',');
+function isSame(
+  encoded: string,
+  rows: readonly (readonly Cell[])[],
+  kinds: readonly CellKind[],
+  cells: CellFormat = 'typed',
+): boolean {
+  return encoded === rows.map((row) => referenceRow(kinds, row, cells)).join(',');
 }
 
 /** Rows of one text whose JSON takes that many bytes, commas included. */

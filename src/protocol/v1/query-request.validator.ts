@@ -3,7 +3,7 @@
 "use strict";
 export const validate = validate10;
 export default validate10;
-const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The body of POST /v1/query. Bounds that are options of the server are checked after it.","type":"object","required":["sql"],"additionalProperties":false,"properties":{"sql":{"type":"string"},"session":{"type":"object","if":{"type":"object","required":["id"]},"then":{"additionalProperties":false,"properties":{"id":{"type":"string"}}},"else":{"additionalProperties":false,"properties":{"database":{"type":"string"},"max_idle_time":{"type":"integer","minimum":0,"maximum":2147483647}}}},"pagination":{"type":"object","additionalProperties":false,"properties":{"wait_time_secs":{"type":"integer","minimum":-2147483648,"maximum":2147483647},"max_rows_per_page":{"type":"integer","minimum":1,"maximum":2147483647},"max_rows_in_buffer":{"type":"integer","minimum":1,"maximum":2147483647}}},"timeout_secs":{"type":"integer","minimum":1,"maximum":2147483}}};
+const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The body of POST /v1/query. Bounds that are options of the server are checked after it.","type":"object","required":["sql"],"additionalProperties":false,"properties":{"sql":{"type":"string"},"params":{"type":["array","object"]},"session":{"type":"object","if":{"type":"object","required":["id"]},"then":{"additionalProperties":false,"properties":{"id":{"type":"string"}}},"else":{"additionalProperties":false,"properties":{"database":{"type":"string"},"max_idle_time":{"type":"integer","minimum":0,"maximum":2147483647}}}},"pagination":{"type":"object","additionalProperties":false,"properties":{"wait_time_secs":{"type":"integer","minimum":-2147483648,"maximum":2147483647},"max_rows_per_page":{"type":"integer","minimum":1,"maximum":2147483647},"max_rows_in_buffer":{"type":"integer","minimum":1,"maximum":2147483647}}},"timeout_secs":{"type":"integer","minimum":1,"maximum":2147483}}};
 
 function validate10(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -18,7 +18,7 @@ return false;
 else {
 const _errs2 = errors;
 for(const key0 in data){
-if(!((((key0 === "sql") || (key0 === "session")) || (key0 === "pagination")) || (key0 === "timeout_secs"))){
+if(!(((((key0 === "sql") || (key0 === "params")) || (key0 === "session")) || (key0 === "pagination")) || (key0 === "timeout_secs"))){
 validate10.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0},message:"must NOT have additional properties"}];
 return false;
 break;
@@ -37,20 +37,33 @@ else {
 var valid0 = true;
 }
 if(valid0){
-if(data.session !== undefined){
-let data1 = data.session;
+if(data.params !== undefined){
+let data1 = data.params;
 const _errs5 = errors;
-if(!(data1 && typeof data1 == "object" && !Array.isArray(data1))){
+if(!data1 || typeof data1 != "object"){
+validate10.errors = [{instancePath:instancePath+"/params",schemaPath:"#/properties/params/type",keyword:"type",params:{type: schema11.properties.params.type},message:"must be array,object"}];
+return false;
+}
+var valid0 = _errs5 === errors;
+}
+else {
+var valid0 = true;
+}
+if(valid0){
+if(data.session !== undefined){
+let data2 = data.session;
+const _errs7 = errors;
+if(!(data2 && typeof data2 == "object" && !Array.isArray(data2))){
 validate10.errors = [{instancePath:instancePath+"/session",schemaPath:"#/properties/session/type",keyword:"type",params:{type: "object"},message:"must be object"}];
 return false;
 }
-const _errs7 = errors;
+const _errs9 = errors;
 let valid1 = true;
-const _errs8 = errors;
-if(errors === _errs8){
-if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
+const _errs10 = errors;
+if(errors === _errs10){
+if(data2 && typeof data2 == "object" && !Array.isArray(data2)){
 let missing1;
-if((data1.id === undefined) && (missing1 = "id")){
+if((data2.id === undefined) && (missing1 = "id")){
 const err0 = {};
 if(vErrors === null){
 vErrors = [err0];
@@ -72,11 +85,11 @@ vErrors.push(err1);
 errors++;
 }
 }
-var _valid0 = _errs8 === errors;
-errors = _errs7;
+var _valid0 = _errs10 === errors;
+errors = _errs9;
 if(vErrors !== null){
-if(_errs7){
-vErrors.length = _errs7;
+if(_errs9){
+vErrors.length = _errs9;
 }
 else {
 vErrors = null;
@@ -84,83 +97,83 @@ vErrors = null;
 }
 let ifClause0;
 if(_valid0){
-const _errs10 = errors;
-if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
-const _errs11 = errors;
-for(const key1 in data1){
+const _errs12 = errors;
+if(data2 && typeof data2 == "object" && !Array.isArray(data2)){
+const _errs13 = errors;
+for(const key1 in data2){
 if(!(key1 === "id")){
 validate10.errors = [{instancePath:instancePath+"/session",schemaPath:"#/properties/session/then/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1},message:"must NOT have additional properties"}];
 return false;
 break;
 }
 }
-if(_errs11 === errors){
-if(data1.id !== undefined){
-if(typeof data1.id !== "string"){
+if(_errs13 === errors){
+if(data2.id !== undefined){
+if(typeof data2.id !== "string"){
 validate10.errors = [{instancePath:instancePath+"/session/id",schemaPath:"#/properties/session/then/properties/id/type",keyword:"type",params:{type: "string"},message:"must be string"}];
 return false;
 }
 }
 }
 }
-var _valid0 = _errs10 === errors;
+var _valid0 = _errs12 === errors;
 valid1 = _valid0;
 ifClause0 = "then";
 }
 else {
-const _errs14 = errors;
-if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
-const _errs15 = errors;
-for(const key2 in data1){
+const _errs16 = errors;
+if(data2 && typeof data2 == "object" && !Array.isArray(data2)){
+const _errs17 = errors;
+for(const key2 in data2){
 if(!((key2 === "database") || (key2 === "max_idle_time"))){
 validate10.errors = [{instancePath:instancePath+"/session",schemaPath:"#/properties/session/else/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2},message:"must NOT have additional properties"}];
 return false;
 break;
 }
 }
-if(_errs15 === errors){
-if(data1.database !== undefined){
-const _errs16 = errors;
-if(typeof data1.database !== "string"){
+if(_errs17 === errors){
+if(data2.database !== undefined){
+const _errs18 = errors;
+if(typeof data2.database !== "string"){
 validate10.errors = [{instancePath:instancePath+"/session/database",schemaPath:"#/properties/session/else/properties/database/type",keyword:"type",params:{type: "string"},message:"must be string"}];
 return false;
-}
-var valid3 = _errs16 === errors;
-}
-else {
-var valid3 = true;
-}
-if(valid3){
-if(data1.max_idle_time !== undefined){
-let data4 = data1.max_idle_time;
-const _errs18 = errors;
-if(!(((typeof data4 == "number") && (!(data4 % 1) && !isNaN(data4))) && (isFinite(data4)))){
-validate10.errors = [{instancePath:instancePath+"/session/max_idle_time",schemaPath:"#/properties/session/else/properties/max_idle_time/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
-return false;
-}
-if(errors === _errs18){
-if((typeof data4 == "number") && (isFinite(data4))){
-if(data4 > 2147483647 || isNaN(data4)){
-validate10.errors = [{instancePath:instancePath+"/session/max_idle_time",schemaPath:"#/properties/session/else/properties/max_idle_time/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483647},message:"must be <= 2147483647"}];
-return false;
-}
-else {
-if(data4 < 0 || isNaN(data4)){
-validate10.errors = [{instancePath:instancePath+"/session/max_idle_time",schemaPath:"#/properties/session/else/properties/max_idle_time/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"}];
-return false;
-}
-}
-}
 }
 var valid3 = _errs18 === errors;
 }
 else {
 var valid3 = true;
 }
+if(valid3){
+if(data2.max_idle_time !== undefined){
+let data5 = data2.max_idle_time;
+const _errs20 = errors;
+if(!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))){
+validate10.errors = [{instancePath:instancePath+"/session/max_idle_time",schemaPath:"#/properties/session/else/properties/max_idle_time/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+return false;
+}
+if(errors === _errs20){
+if((typeof data5 == "number") && (isFinite(data5))){
+if(data5 > 2147483647 || isNaN(data5)){
+validate10.errors = [{instancePath:instancePath+"/session/max_idle_time",schemaPath:"#/properties/session/else/properties/max_idle_time/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483647},message:"must be <= 2147483647"}];
+return false;
+}
+else {
+if(data5 < 0 || isNaN(data5)){
+validate10.errors = [{instancePath:instancePath+"/session/max_idle_time",schemaPath:"#/properties/session/else/properties/max_idle_time/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"}];
+return false;
 }
 }
 }
-var _valid0 = _errs14 === errors;
+}
+var valid3 = _errs20 === errors;
+}
+else {
+var valid3 = true;
+}
+}
+}
+}
+var _valid0 = _errs16 === errors;
 valid1 = _valid0;
 ifClause0 = "else";
 }
@@ -176,69 +189,42 @@ errors++;
 validate10.errors = vErrors;
 return false;
 }
-var valid0 = _errs5 === errors;
+var valid0 = _errs7 === errors;
 }
 else {
 var valid0 = true;
 }
 if(valid0){
 if(data.pagination !== undefined){
-let data5 = data.pagination;
-const _errs20 = errors;
-if(errors === _errs20){
-if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+let data6 = data.pagination;
 const _errs22 = errors;
-for(const key3 in data5){
+if(errors === _errs22){
+if(data6 && typeof data6 == "object" && !Array.isArray(data6)){
+const _errs24 = errors;
+for(const key3 in data6){
 if(!(((key3 === "wait_time_secs") || (key3 === "max_rows_per_page")) || (key3 === "max_rows_in_buffer"))){
 validate10.errors = [{instancePath:instancePath+"/pagination",schemaPath:"#/properties/pagination/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key3},message:"must NOT have additional properties"}];
 return false;
 break;
 }
 }
-if(_errs22 === errors){
-if(data5.wait_time_secs !== undefined){
-let data6 = data5.wait_time_secs;
-const _errs23 = errors;
-if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
-validate10.errors = [{instancePath:instancePath+"/pagination/wait_time_secs",schemaPath:"#/properties/pagination/properties/wait_time_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
-return false;
-}
-if(errors === _errs23){
-if((typeof data6 == "number") && (isFinite(data6))){
-if(data6 > 2147483647 || isNaN(data6)){
-validate10.errors = [{instancePath:instancePath+"/pagination/wait_time_secs",schemaPath:"#/properties/pagination/properties/wait_time_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483647},message:"must be <= 2147483647"}];
-return false;
-}
-else {
-if(data6 < -2147483648 || isNaN(data6)){
-validate10.errors = [{instancePath:instancePath+"/pagination/wait_time_secs",schemaPath:"#/properties/pagination/properties/wait_time_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: -2147483648},message:"must be >= -2147483648"}];
-return false;
-}
-}
-}
-}
-var valid4 = _errs23 === errors;
-}
-else {
-var valid4 = true;
-}
-if(valid4){
-if(data5.max_rows_per_page !== undefined){
-let data7 = data5.max_rows_per_page;
+if(_errs24 === errors){
+if(data6.wait_time_secs !== undefined){
+let data7 = data6.wait_time_secs;
 const _errs25 = errors;
 if(!(((typeof data7 == "number") && (!(data7 % 1) && !isNaN(data7))) && (isFinite(data7)))){
-validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_per_page",schemaPath:"#/properties/pagination/properties/max_rows_per_page/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+validate10.errors = [{instancePath:instancePath+"/pagination/wait_time_secs",schemaPath:"#/properties/pagination/properties/wait_time_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
 return false;
 }
 if(errors === _errs25){
 if((typeof data7 == "number") && (isFinite(data7))){
 if(data7 > 2147483647 || isNaN(data7)){
-validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_per_page",schemaPath:"#/properties/pagination/properties/max_rows_per_page/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483647},message:"must be <= 2147483647"}];
+validate10.errors = [{instancePath:instancePath+"/pagination/wait_time_secs",schemaPath:"#/properties/pagination/properties/wait_time_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483647},message:"must be <= 2147483647"}];
 return false;
 }
 else {
-if(data7 < 1 || isNaN(data7)){
-validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_per_page",schemaPath:"#/properties/pagination/properties/max_rows_per_page/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
+if(data7 < -2147483648 || isNaN(data7)){
+validate10.errors = [{instancePath:instancePath+"/pagination/wait_time_secs",schemaPath:"#/properties/pagination/properties/wait_time_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: -2147483648},message:"must be >= -2147483648"}];
 return false;
 }
 }
@@ -250,28 +236,55 @@ else {
 var valid4 = true;
 }
 if(valid4){
-if(data5.max_rows_in_buffer !== undefined){
-let data8 = data5.max_rows_in_buffer;
+if(data6.max_rows_per_page !== undefined){
+let data8 = data6.max_rows_per_page;
 const _errs27 = errors;
 if(!(((typeof data8 == "number") && (!(data8 % 1) && !isNaN(data8))) && (isFinite(data8)))){
-validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_in_buffer",schemaPath:"#/properties/pagination/properties/max_rows_in_buffer/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_per_page",schemaPath:"#/properties/pagination/properties/max_rows_per_page/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
 return false;
 }
 if(errors === _errs27){
 if((typeof data8 == "number") && (isFinite(data8))){
 if(data8 > 2147483647 || isNaN(data8)){
-validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_in_buffer",schemaPath:"#/properties/pagination/properties/max_rows_in_buffer/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483647},message:"must be <= 2147483647"}];
+validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_per_page",schemaPath:"#/properties/pagination/properties/max_rows_per_page/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483647},message:"must be <= 2147483647"}];
 return false;
 }
 else {
 if(data8 < 1 || isNaN(data8)){
-validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_in_buffer",schemaPath:"#/properties/pagination/properties/max_rows_in_buffer/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
+validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_per_page",schemaPath:"#/properties/pagination/properties/max_rows_per_page/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
 return false;
 }
 }
 }
 }
 var valid4 = _errs27 === errors;
+}
+else {
+var valid4 = true;
+}
+if(valid4){
+if(data6.max_rows_in_buffer !== undefined){
+let data9 = data6.max_rows_in_buffer;
+const _errs29 = errors;
+if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
+validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_in_buffer",schemaPath:"#/properties/pagination/properties/max_rows_in_buffer/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+return false;
+}
+if(errors === _errs29){
+if((typeof data9 == "number") && (isFinite(data9))){
+if(data9 > 2147483647 || isNaN(data9)){
+validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_in_buffer",schemaPath:"#/properties/pagination/properties/max_rows_in_buffer/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483647},message:"must be <= 2147483647"}];
+return false;
+}
+else {
+if(data9 < 1 || isNaN(data9)){
+validate10.errors = [{instancePath:instancePath+"/pagination/max_rows_in_buffer",schemaPath:"#/properties/pagination/properties/max_rows_in_buffer/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
+return false;
+}
+}
+}
+}
+var valid4 = _errs29 === errors;
 }
 else {
 var valid4 = true;
@@ -285,37 +298,38 @@ validate10.errors = [{instancePath:instancePath+"/pagination",schemaPath:"#/prop
 return false;
 }
 }
-var valid0 = _errs20 === errors;
+var valid0 = _errs22 === errors;
 }
 else {
 var valid0 = true;
 }
 if(valid0){
 if(data.timeout_secs !== undefined){
-let data9 = data.timeout_secs;
-const _errs29 = errors;
-if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
+let data10 = data.timeout_secs;
+const _errs31 = errors;
+if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
 validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
 return false;
 }
-if(errors === _errs29){
-if((typeof data9 == "number") && (isFinite(data9))){
-if(data9 > 2147483 || isNaN(data9)){
+if(errors === _errs31){
+if((typeof data10 == "number") && (isFinite(data10))){
+if(data10 > 2147483 || isNaN(data10)){
 validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483},message:"must be <= 2147483"}];
 return false;
 }
 else {
-if(data9 < 1 || isNaN(data9)){
+if(data10 < 1 || isNaN(data10)){
 validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
 return false;
 }
 }
 }
 }
-var valid0 = _errs29 === errors;
+var valid0 = _errs31 === errors;
 }
 else {
 var valid0 = true;
+}
 }
 }
 }

@@ -1,27 +1,26 @@
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { QueryIdentity } from '../../query/query.ts';
 import type { Failure } from '../../wire/failures.ts';
-import type { Column, ColumnType, Deflated } from '../../wire/statement.ts';
+import type { Column, ColumnType } from '../../wire/statement.ts';
+import { aroundRows, type BodyParts, noHeaders, type QueryReplies } from '../reply.ts';
 import { finalUri, pageUri, statsUri } from './uris.ts';
-
-/** A body in the order in which it is sent; what is long comes as the bytes that the worker made, compressed or not. */
-export type BodyParts = readonly (string | Uint8Array | Deflated)[];
 
 /** The QueryResponse of one page (decisions, "Response (v1)"). */
 export function pageBody(identity: QueryIdentity, page: Page): BodyParts {
-  const parts: (string | Uint8Array | Deflated)[] = [beforeData(identity, page)];
-  for (const piece of page.rows.pieces) {
-    if (parts.length > 1) parts.push(',');
-    parts.push(piece);
-  }
-  parts.push(afterData(identity, page, page.next));
-  return parts;
+  return aroundRows(beforeData(identity, page), page, afterData(identity, page, page.next));
 }
 
 /** The QueryResponse of `stats_uri`, without data. `nextPage` is the page that the client has to ask for, if any. */
 export function statsBody(identity: QueryIdentity, snapshot: Snapshot, nextPage: number | null): readonly string[] {
   return [beforeData(identity, snapshot), afterData(identity, snapshot, nextPage)];
 }
+
+export const v1Replies: QueryReplies = {
+  dialect: 'v1',
+  page: ({ identity }, page) => ({ body: pageBody(identity, page), headers: noHeaders }),
+  stats: ({ identity }, snapshot, nextPage) => ({ body: statsBody(identity, snapshot, nextPage), headers: noHeaders }),
+  killed: () => ({ body: [], headers: noHeaders }),
+};
 
 function beforeData({ id, sessionId }: QueryIdentity, { state, columns }: Snapshot): string {
   const error = state.name === 'Failed' ? queryError(state.failure) : 'null';

@@ -13,6 +13,11 @@ enum Kind {
   json,
   bits,
   bitsOrDigits,
+  quotedNumber,
+  quotedBits,
+  quotedBitsOrDigits,
+  date,
+  timestamp,
 }
 
 /** As `kernelStop`, and one that the loader turns into an exception. */
@@ -54,6 +59,11 @@ export let consumed: u32 = 0;
 export let written: u32 = 0;
 export let rows: u32 = 0;
 
+/** What has been set by `setFormat`: where the kinds end, and NULL with a comma behind it, which takes so many bytes. */
+let kindsEnd: usize = 0;
+let nullCell: u64 = 0;
+let nullBytes: usize = 0;
+
 /** For each byte of ASCII that JSON escapes: up to seven bytes of text, and in the eighth their number. */
 const escapes: usize = memory.data(8 * 0x60, 8);
 
@@ -66,7 +76,7 @@ const errorHeader: u8 = 0xff;
 const eofHeader: u8 = 0xfe;
 /** A packet that begins with 0xfe is the end of the rows if it is shorter than this; else it is a row of a long cell. */
 const eofBytesMax: usize = 9;
-const nullCell: usize = 0xfb;
+const nullPrefix: usize = 0xfb;
 const prefix2: usize = 0xfc;
 const prefix3: usize = 0xfd;
 
@@ -78,8 +88,18 @@ const bracketOpen: u8 = 0x5b;
 const backslash: u8 = 0x5c;
 const bracketClose: u8 = 0x5d;
 const nullComma: u64 = 0x2c6c6c756e;
-const emptyText = 0x2222;
+const nullTextComma: u64 = 0x2c224c4c554e22;
 const replacement = 0xbdbfef;
+
+const dateLength: usize = 10;
+const monthOffset: usize = 5;
+const dayOffset: usize = 8;
+/** Of a timestamp without a fraction of a second, and of one with all of it. */
+const secondsLength: usize = 19;
+const microsecondsLength: usize = 26;
+const twoZeros: u16 = 0x3030;
+const sixZeros: u64 = 0x303030303030;
+const pointZeros: u64 = 0x3030303030302e;
 
 const hexDigits = i8x16(0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46);
 const positions = i8x16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -153,15 +173,21 @@ const bySecondHigh = i8x16(
   tooShort,
 );
 
+/** Sets what rows are from now on; before, the kinds have been written to `kinds`. */
+export function setFormat(columns: i32, nullsAreText: bool): void {
+  kindsEnd = kinds + columns;
+  nullCell = nullsAreText ? nullTextComma : nullComma;
+  nullBytes = nullsAreText ? 7 : 5;
+}
+
 /**
  * Encodes the row packets in `input[start … stop)`, whose first byte begins a packet's header. `before` is the length of
  * the batch that the rows will be appended to.
  */
-export function encode(columns: i32, start: i32, stop: i32, before: u32, rowsMax: u32, rowBytesMax: u32): Stop {
+export function encode(start: i32, stop: i32, before: u32, rowsMax: u32, rowBytesMax: u32): Stop {
   const inputEnd = input + stop;
   const outputEnd = output + outputBytes;
-  const kindsEnd = kinds + columns;
-  const overhead = <usize>columns * cellOverheadMax + 2;
+  const overhead = (kindsEnd - kinds) * cellOverheadMax + 2;
   const lastRowEnd = rowEnds + rowsMax * 4;
   let packet = input + start;
   let to = output;
@@ -196,7 +222,7 @@ export function encode(columns: i32, start: i32, stop: i32, before: u32, rowsMax
     }
     let rowStart = to;
     if (before > 0 || to > output) store<u8>(rowStart++, comma);
-    const rowStop = writeRow(rowStart, from, end, kindsEnd);
+    const rowStop = writeRow(rowStart, from, end);
     if (rowStop <= <usize>Stop.malformed) {
       reason = <Stop>rowStop;
       break;
@@ -216,7 +242,6 @@ export function encode(columns: i32, start: i32, stop: i32, before: u32, rowsMax
   return reason;
 }
 
-/** Gives the position after the row, or, as no position is that small, a `Stop`. */
 /** Writes the text in `cellPiece`, in quotes, to the output, and returns how many bytes that takes. */
 export function encodeText(length: u32): u32 {
   return <u32>(writeText(output, cellPiece, cellPiece + length) - output);
@@ -227,16 +252,17 @@ export function encodeHex(length: u32): u32 {
   return <u32>(writeHex(output, cellPiece, cellPiece + length) - output);
 }
 
-function writeRow(at: usize, start: usize, end: usize, kindsEnd: usize): usize {
+/** Gives the position after the row, or, as no position is that small, a `Stop`. */
+function writeRow(at: usize, start: usize, end: usize): usize {
   let to = at;
   let from = start;
   store<u8>(to++, bracketOpen);
   for (let column = kinds; column < kindsEnd; column++) {
     let length: usize = load<u8>(from++);
-    if (length >= nullCell) {
-      if (length === nullCell) {
-        store<u64>(to, nullComma);
-        to += 5;
+    if (length >= nullPrefix) {
+      if (length === nullPrefix) {
+        store<u64>(to, nullCell);
+        to += nullBytes;
         continue;
       }
       if (length === prefix2) {
@@ -276,16 +302,28 @@ function writeRow(at: usize, start: usize, end: usize, kindsEnd: usize): usize {
       } else {
         to = writeNumber(to, from, cellEnd);
       }
+    } else if (kind === Kind.quotedNumber) {
+      store<u8>(to, quote);
+      const low = v128.load(from);
+      const high = v128.load(from, blockBytes);
+      v128.store(to, low, 1);
+      v128.store(to, high, 1 + blockBytes);
+      const others = ~numericBits(low, high) & firstBits(length);
+      if (length - 1 < pieceBytes && (others | leadingZero(from)) === 0) {
+        to += length + 1;
+        store<u8>(to++, quote);
+      } else {
+        to = writeQuotedNumber(to, from, cellEnd);
+      }
     } else if (kind === Kind.hex) {
       to = writeHex(to, from, cellEnd);
     } else if (kind === Kind.json) {
       to = writeJson(to, from, cellEnd);
-    } else if (kind === Kind.bitsOrDigits && areDigits(from, cellEnd)) {
-      to = writeNumber(to, from, cellEnd);
+    } else if (<i32>kind >= Kind.date) {
+      to = writeDate(kind, to, from, cellEnd);
     } else {
-      while (from < cellEnd && load<u8>(from) === 0) from++;
-      if (cellEnd - from > 8) return Stop.largeRow;
-      to = writeBits(to, from, cellEnd);
+      to = writeBitCell(kind, to, from, cellEnd);
+      if (to === Stop.largeRow) return Stop.largeRow;
     }
     store<u8>(to++, comma);
     from = cellEnd;
@@ -454,10 +492,21 @@ function leadingZero(from: usize): u32 {
 }
 
 function writeNumber(at: usize, start: usize, end: usize): usize {
-  if (start === end) {
-    store<u16>(at, emptyText);
-    return at + 2;
-  }
+  const stop = writeDigits(at, start, end);
+  return stop === 0 ? writeText(at, start, end) : stop;
+}
+
+function writeQuotedNumber(at: usize, start: usize, end: usize): usize {
+  const stop = writeDigits(at + 1, start, end);
+  if (stop === 0) return writeText(at, start, end);
+  store<u8>(at, quote);
+  store<u8>(stop, quote);
+  return stop + 1;
+}
+
+/** Gives 0 if the cell has a byte that no number has, or none at all. */
+function writeDigits(at: usize, start: usize, end: usize): usize {
+  if (start === end) return 0;
   let to = at;
   let from = start;
   if (load<u8>(from) === minus) {
@@ -471,7 +520,7 @@ function writeNumber(at: usize, start: usize, end: usize): usize {
     const high = v128.load(from, blockBytes);
     v128.store(to, low);
     v128.store(to, high, blockBytes);
-    if ((~numericBits(low, high) & firstBits(taken)) !== 0) return writeText(at, start, end);
+    if ((~numericBits(low, high) & firstBits(taken)) !== 0) return 0;
     to += taken;
     from += taken;
   }
@@ -527,6 +576,41 @@ function writeJson(at: usize, start: usize, end: usize): usize {
   }
   if (start === end || (unicode !== 0 && !isUtf8(start, end))) return writeText(at, start, end);
   return at + (end - start);
+}
+
+/** Text, but for a month or a day of 00 NULL, and behind the seconds of a timestamp six digits of a fraction. */
+function writeDate(kind: u8, at: usize, start: usize, end: usize): usize {
+  const length = end - start;
+  if (length >= dateLength) {
+    if (load<u16>(start, monthOffset) === twoZeros || load<u16>(start, dayOffset) === twoZeros) {
+      store<u64>(at, nullCell);
+      // The comma comes later.
+      return at + nullBytes - 1;
+    }
+  }
+  let to = writeText(at, start, end) - 1;
+  if (kind === Kind.timestamp && length >= secondsLength && length < microsecondsLength) {
+    store<u64>(to, length === secondsLength ? pointZeros : sixZeros);
+    to += microsecondsLength - length;
+  }
+  store<u8>(to, quote);
+  return to + 1;
+}
+
+/** Gives `Stop.largeRow` if there are more than 64 bits. */
+function writeBitCell(kind: u8, at: usize, start: usize, end: usize): usize {
+  const isQuoted = <i32>kind >= Kind.quotedBits;
+  if ((kind === Kind.bitsOrDigits || kind === Kind.quotedBitsOrDigits) && areDigits(start, end)) {
+    return isQuoted ? writeQuotedNumber(at, start, end) : writeNumber(at, start, end);
+  }
+  let from = start;
+  while (from < end && load<u8>(from) === 0) from++;
+  if (end - from > 8) return Stop.largeRow;
+  if (!isQuoted) return writeBits(at, from, end);
+  store<u8>(at, quote);
+  const to = writeBits(at + 1, from, end);
+  store<u8>(to, quote);
+  return to + 1;
 }
 
 /** Up to eight bytes. */

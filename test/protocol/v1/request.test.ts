@@ -1,5 +1,6 @@
 import t from 'tap';
-import { InvalidRequestError, parseQueryRequest } from '#src/protocol/v1/request.js';
+import { InvalidRequestError } from '#src/protocol/request.js';
+import { parseQueryRequest } from '#src/protocol/v1/request.js';
 
 const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000, statementTimeoutSecs: 3_600 };
 

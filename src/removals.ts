@@ -40,6 +40,11 @@ export class Removals {
     return removal?.owner === user ? removal.reason : undefined;
   }
 
+  has(id: string): boolean {
+    this.#forget();
+    return this.#newer.has(id) || this.#older.has(id);
+  }
+
   #forget(): void {
     const age = performance.now() - this.#since;
     if (age < this.#keptMs) return;

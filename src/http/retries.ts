@@ -1,0 +1,72 @@
+import { hash } from 'node:crypto';
+import type { Queries } from '../query/queries.ts';
+import type { Query } from '../query/query.ts';
+
+interface Begun {
+  readonly digest: string;
+  /** Of the query, once there is one. */
+  id: string | null;
+  readonly query: Promise<Query>;
+}
+
+export type Retried =
+  | { readonly type: 'query'; readonly query: Query }
+  /** The key stands for another body. */
+  | { readonly type: 'other body' }
+  /** The query has been there, and is no more. */
+  | { readonly type: 'removed'; readonly id: string; readonly reason: string };
+
+const sweepAtLeast = 1_000;
+
+/**
+ * POSTs that name themselves by a key: one that comes again, because its answer was lost, stands for the query that it has
+ * begun, and begins no other. A key is remembered for as long as its query, or why that is no more.
+ */
+export class Retries {
+  readonly #queries: Queries;
+  readonly #begun = new Map<string, Begun>();
+  #sweepAt = sweepAtLeast;
+
+  constructor(queries: Queries) {
+    this.#queries = queries;
+  }
+
+  /**
+   * @param key the user's own
+   * @param body what the POST asks for; the same key must come with the same
+   * @param begin makes the query; called for the first of those that come with the key, or again if it has failed
+   * @throws whatever `begin` throws, for all who wait for it
+   */
+  async once(user: string, key: string, body: string, begin: () => Promise<Query>): Promise<Retried> {
+    const name = `${user.length}:${user}${key}`;
+    const digest = hash('sha256', body, 'base64');
+    const before = this.#begun.get(name);
+    if (before === undefined) return { type: 'query', query: await this.#begin(name, digest, begin) };
+    if (before.digest !== digest) return { type: 'other body' };
+    const query = await before.query;
+    const { id } = query.identity;
+    if (this.#queries.find(id, user) === query) return { type: 'query', query };
+    return { type: 'removed', id, reason: this.#queries.whyRemoved(id, user) ?? 'is no more' };
+  }
+
+  async #begin(name: string, digest: string, begin: () => Promise<Query>): Promise<Query> {
+    this.#sweep();
+    const begun: Begun = { digest, id: null, query: begin() };
+    this.#begun.set(name, begun);
+    try {
+      const query = await begun.query;
+      begun.id = query.identity.id;
+      return query;
+    } catch (error) {
+      this.#begun.delete(name);
+      throw error;
+    }
+  }
+
+  /** Forgets the keys of queries of which nothing is known any more: whenever there are twice as many as were left. */
+  #sweep(): void {
+    if (this.#begun.size < this.#sweepAt) return;
+    for (const [name, { id }] of this.#begun) if (id !== null && !this.#queries.knows(id)) this.#begun.delete(name);
+    this.#sweepAt = Math.max(sweepAtLeast, 2 * this.#begun.size);
+  }
+}

@@ -1,0 +1,101 @@
+import type { CellFormat } from '../../wire/statement.ts';
+import {
+  databaseOf,
+  describeError,
+  firstErrorOf,
+  InvalidRequestError,
+  type PaginationMember,
+  paginationOf,
+  paramsOf,
+  parseJson,
+  type QueryRequest,
+  type RequestLimits,
+} from '../request.ts';
+import { validate } from './query-request.validator.ts';
+import { type ClientSession, type Handles, handleOf } from './session.ts';
+
+/** The shape that the validator has vouched for. */
+interface QueryRequestBody {
+  sql: string;
+  params?: readonly unknown[] | { readonly [name: string]: unknown } | null;
+  session?: ClientSession | null;
+  pagination?: { readonly [Name in keyof PaginationMember]: number | null } | null;
+  stage_attachment?: unknown;
+}
+
+/** A body, and the session that its client carries. */
+export interface DatabendRequest {
+  readonly request: QueryRequest;
+  readonly session: ClientSession;
+}
+
+/** Who sends the body, and what it is held to. */
+export interface RequestContext {
+  readonly user: string;
+  /** The client, as its login has named it; null if it has not. */
+  readonly client: string | null;
+  readonly handles: Handles;
+  readonly limits: RequestLimits;
+  /** Of the session's JSON, which is kept for as long as the query. */
+  readonly sessionBytesMax: number;
+}
+
+const defaultWaitSecs = 10;
+const nullSetting = 'format_null_as_str';
+
+/**
+ * The body of a POST. What Databend knows and we do not is passed over.
+ * @throws InvalidRequestError, also for a handle that is none of ours
+ */
+export function parseQueryRequest(text: string, context: RequestContext): DatabendRequest {
+  const { user, client, handles, limits, sessionBytesMax } = context;
+  const body = parseJson(text);
+  if (!validate(body)) throw new InvalidRequestError(describeError(firstErrorOf(validate)));
+  const { sql, params, session, pagination, stage_attachment } = body as QueryRequestBody;
+  if (stage_attachment !== undefined && stage_attachment !== null) {
+    throw new InvalidRequestError(
+      '"stage_attachment" is given, and there are no stages: send the rows in the statement',
+    );
+  }
+  const carried = session ?? {};
+  if (text.length > sessionBytesMax && JSON.stringify(carried).length > sessionBytesMax) {
+    throw new InvalidRequestError(`"session" is larger than ${sessionBytesMax} bytes (--client_session_bytes_max)`);
+  }
+  const held = handleOf(carried, user, handles);
+  const { wait_time_secs, max_rows_per_page, max_rows_in_buffer } = pagination ?? {};
+  return {
+    session: carried,
+    request: {
+      sql,
+      ...(params === undefined || params === null ? {} : { params: paramsOf(params) }),
+      session:
+        held === null
+          ? { type: 'carried', database: databaseOf(carried.database), variables: variablesOf(carried), client }
+          : { type: 'old', id: held },
+      pagination: paginationOf(
+        {
+          ...(wait_time_secs == null ? {} : { wait_time_secs }),
+          // Clients send defaults of their own, whatever a server may allow.
+          ...(max_rows_per_page == null ? {} : { max_rows_per_page: Math.min(max_rows_per_page, limits.pageRowsMax) }),
+          ...(max_rows_in_buffer == null
+            ? {}
+            : { max_rows_in_buffer: Math.min(max_rows_in_buffer, limits.bufferRowsMax) }),
+        },
+        defaultWaitSecs,
+        limits,
+      ),
+      timeoutSecs: null,
+      cells: cellsOf(carried),
+    },
+  };
+}
+
+/** What is set for the client's own use is no variable of the database. */
+function variablesOf({ settings }: ClientSession): { readonly [name: string]: string } {
+  const { [nullSetting]: _, ...variables } = settings ?? {};
+  return variables;
+}
+
+function cellsOf({ settings }: ClientSession): CellFormat {
+  return settings?.[nullSetting] === '1' ? 'strings, NULL too' : 'strings';
+}

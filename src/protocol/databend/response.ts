@@ -1,0 +1,196 @@
+import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
+import type { Failure } from '../../wire/failures.ts';
+import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
+import { wordAt } from '../../wire/words.ts';
+import { aroundRows, type QueryFacts, type QueryReplies, type Reply } from '../reply.ts';
+import { type ClientSession, type Handles, sessionAfter, sessionWithoutHeld } from './session.ts';
+import { timezoneOf } from './timezone.ts';
+import { typeName } from './types.ts';
+import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
+
+/** What all answers have in common. */
+export interface DatabendServer {
+  readonly handles: Handles;
+  readonly resultTimeoutSecs: number;
+  /** The database's own, by which clients tell what a server can; empty as long as it is not known. */
+  readonly version: () => string;
+}
+
+/** Of failures after which there is no session any more: it was not found, or its connection was lost. */
+const goneCodes = new Set([90001, 90006]);
+
+/** What drivers look for to learn how many rows a statement has changed. */
+const counted: { readonly [word: string]: string } = {
+  INSERT: 'number of rows inserted',
+  REPLACE: 'number of rows inserted',
+  UPDATE: 'number of rows updated',
+  DELETE: 'number of rows deleted',
+};
+
+/** Answers about one query. */
+export class DatabendReplies implements QueryReplies {
+  readonly dialect = 'databend';
+  readonly #server: DatabendServer;
+  readonly #user: string;
+  readonly #session: ClientSession;
+  /** What its affected rows are called; null if it is no statement that clients count. */
+  readonly #counted: string | null;
+  readonly #timezone: string;
+
+  constructor(server: DatabendServer, user: string, session: ClientSession, sql: string) {
+    this.#server = server;
+    this.#user = user;
+    this.#session = session;
+    this.#counted = counted[wordAt(sql, 0)?.word ?? ''] ?? null;
+    this.#timezone = timezoneOf(session.settings?.['time_zone']);
+  }
+
+  page(query: QueryFacts, page: Page): Reply {
+    const { id } = query.identity;
+    const { state, next } = page;
+    // Nobody comes for the last answer of what has not even been begun.
+    const isOver = state.name === 'Failed' && state.failure.outcome === 'not_started';
+    const nextUri = isOver ? null : next === null ? finalUri(id) : pageUri(id, next);
+    const count = this.#countRow(page);
+    if (count !== null) {
+      const schema = `[{"name":"${count.name}","type":"UInt64"}]`;
+      const [before, after] = this.#around(query, page, schema, nextUri);
+      return this.#reply(query, page, [`${before}["${count.rows}"]${after}`], 1);
+    }
+    const [before, after] = this.#around(query, page, schemaOf(page.columns), nextUri);
+    return this.#reply(query, page, aroundRows(before, page, after), page.rows.count);
+  }
+
+  stats(query: QueryFacts, { state, stats }: Snapshot): Reply {
+    const failure = state.name === 'Failed' ? state.failure : null;
+    const body = `{"state":"${state.name}","error":${errorOf(failure)},"warnings":[],"stats":${statsOf(stats)}}`;
+    return { body: [body], headers: this.#headers(query.identity.id, state.name, 0) };
+  }
+
+  killed({ identity }: QueryFacts): Reply {
+    return { body: ['{}'], headers: this.#headers(identity.id, 'Failed', 0) };
+  }
+
+  /** The answer of `/final`, after which there is none. */
+  final(query: QueryFacts, snapshot: Snapshot): Reply {
+    const [before, after] = this.#around(query, snapshot, schemaOf(snapshot.columns), null);
+    return this.#reply(query, snapshot, [before + after], 0);
+  }
+
+  /** The rows that a change has touched, where clients look for them: on its one page, and not past it. */
+  #countRow({ state, columns, number, next }: Page): { readonly name: string; readonly rows: string } | null {
+    if (this.#counted === null || state.name !== 'Succeeded' || columns.length > 0) return null;
+    return number === 0 && next === null ? { name: this.#counted, rows: state.outcome.affectedRows } : null;
+  }
+
+  #around(
+    { identity: { id, sessionId }, sessionState }: QueryFacts,
+    { state, stats }: Snapshot,
+    schema: string,
+    nextUri: string | null,
+  ): [string, string] {
+    const failure = state.name === 'Failed' ? state.failure : null;
+    const session = this.#sessionAfter(sessionId, sessionState, failure);
+    // Nobody knows before there are columns, or the end.
+    const hasResultSet = schema === '[]' && state.name === 'Running' ? null : schema !== '[]';
+    const outcome = state.name === 'Succeeded' ? state.outcome : null;
+    return [
+      `{"id":"${id}","session_id":"${sessionId}","node_id":"${this.#server.handles.node}","state":"${state.name}",` +
+        `"session":${JSON.stringify(session)},"error":${errorOf(failure)},"warnings":${warningsOf(outcome)},` +
+        `"has_result_set":${hasResultSet},"schema":${schema},"data":[`,
+      `],"affect":null,"result_timeout_secs":${this.#server.resultTimeoutSecs},` +
+        `"settings":{"timezone":"${this.#timezone}"},"stats":${statsOf(stats)},"stats_uri":"${statsUri(id)}",` +
+        `"final_uri":"${finalUri(id)}","next_uri":${nextUri === null ? 'null' : `"${nextUri}"`},"kill_uri":"${killUri(id)}"}`,
+    ];
+  }
+
+  /** null: what it has is to stay as it is. */
+  #sessionAfter(id: string, state: SessionState | null, failure: Failure | null): ClientSession | null {
+    if (state !== null) return sessionAfter(this.#session, state, this.#server.handles.of(id, this.#user));
+    const isGone = failure !== null && goneCodes.has(failure.code);
+    return isGone && this.#session.internal ? sessionWithoutHeld(this.#session) : null;
+  }
+
+  #reply(query: QueryFacts, { state }: Snapshot, body: Reply['body'], rows: number): Reply {
+    return { body, headers: this.#headers(query.identity.id, state.name, rows) };
+  }
+
+  #headers(id: string, state: string, rows: number): Record<string, string> {
+    return {
+      ...versionHeader(this.#server),
+      'X-DATABEND-QUERY-ID': id,
+      'X-DATABEND-QUERY-STATE': state,
+      'X-DATABEND-QUERY-PAGE-ROWS': String(rows),
+    };
+  }
+}
+
+export function versionHeader(server: DatabendServer): Record<string, string> {
+  return { 'X-DATABEND-VERSION': versionOf(server) };
+}
+
+/** As clients can read it, who want no more than three numbers and what may follow them (semver.org, version 2.0.0). */
+export function versionOf(server: DatabendServer): string {
+  const [, numbers, isMariadb] = /^(\d+\.\d+\.\d+)(.*mariadb)?/i.exec(server.version().replace(/^5\.5\.5-/, '')) ?? [];
+  // Before the database has been asked: what all of them are at least. MariaDB once hid its own numbers behind 5.5.5.
+  return numbers === undefined ? '5.7.0' : `${numbers}${isMariadb === undefined ? '' : '-MariaDB'}`;
+}
+
+/** Of a query that is no more, as if it had had no rows. */
+export function closedReply(server: DatabendServer, id: string): Reply {
+  const nothing = '{"rows":0,"bytes":0}';
+  const stats = `{"running_time_ms":0,"scan_progress":${nothing},"write_progress":${nothing},"result_progress":${nothing}}`;
+  const known = /^[0-9a-f]{1,64}$/.test(id) ? id : '';
+  return {
+    body: [
+      `{"id":"${known}","session_id":"","node_id":"${server.handles.node}","state":"Succeeded","session":null,"error":null,` +
+        `"warnings":[],"has_result_set":false,"schema":[],"data":[],"affect":null,"stats":${stats},` +
+        `"stats_uri":null,"final_uri":null,"next_uri":null,"kill_uri":null}`,
+    ],
+    headers: versionHeader(server),
+  };
+}
+
+/** Why a request is refused. */
+export function errorReply(server: DatabendServer, status: number, message: string): Reply {
+  return {
+    body: [JSON.stringify({ error: { code: status, message } })],
+    headers: versionHeader(server),
+  };
+}
+
+/** Columns come as the same array for as long as a connection gives the same ones. */
+const schemas = new WeakMap<readonly Column[], string>();
+
+function schemaOf(columns: readonly Column[]): string {
+  let text = schemas.get(columns);
+  if (text === undefined) {
+    text = JSON.stringify(columns.map((column) => ({ name: column.name, type: typeName(column) })));
+    schemas.set(columns, text);
+  }
+  return text;
+}
+
+/** What is not in the members of an error of Databend's is said in its detail. */
+function errorOf(failure: Failure | null): string {
+  if (failure === null) return 'null';
+  const { code, message, sqlstate, outcome, retryable } = failure;
+  const detail = `SQLSTATE ${sqlstate}; outcome ${outcome}; ${retryable ? 'retryable' : 'not retryable'}`;
+  return JSON.stringify({ code, message, detail });
+}
+
+function warningsOf(outcome: Outcome | null): string {
+  const count = outcome?.warnings ?? 0;
+  return count === 0 ? '[]' : `["the database has ${count} warnings of this statement"]`;
+}
+
+function statsOf({ runningMs, scan, write, result }: QueryStats): string {
+  return (
+    `{"running_time_ms":${Math.round(runningMs * 1_000) / 1_000},"scan_progress":${progress(scan)},` +
+    `"write_progress":${progress(write)},"result_progress":${progress(result)}}`
+  );
+}
+
+function progress({ rows, bytes }: Progress): string {
+  return `{"rows":${rows},"bytes":${bytes}}`;
+}

@@ -1,0 +1,52 @@
+import type { Reply } from '../reply.ts';
+import { type DatabendServer, versionHeader, versionOf } from './response.ts';
+
+/** The answer to a login. There are no tokens: to open a connection later, the password itself is needed, which nobody keeps. */
+export function loginReply(server: DatabendServer, sessionId: string): Reply {
+  return {
+    body: [JSON.stringify({ version: versionOf(server), session_id: sessionId })],
+    // Whoever comes back with this is the client to whom a held session belongs.
+    headers: {
+      ...versionHeader(server),
+      'Set-Cookie': `${clientCookie}=${sessionId}; Path=/; HttpOnly; SameSite=Strict`,
+    },
+  };
+}
+
+export function verifyReply(server: DatabendServer, user: string): Reply {
+  return { body: [JSON.stringify({ tenant: '', user, roles: [] })], headers: versionHeader(server) };
+}
+
+/** @param unknown the ids of queries that the client may forget */
+export function heartbeatReply(server: DatabendServer, unknown: readonly string[]): Reply {
+  return { body: [JSON.stringify({ queries_to_remove: unknown })], headers: versionHeader(server) };
+}
+
+export function logoutReply(server: DatabendServer): Reply {
+  return { body: ['{}'], headers: versionHeader(server) };
+}
+
+const clientCookie = 'session_id';
+
+/** Who a client is by its cookie; null if no login has named it. */
+export function clientOf(cookie: string | undefined): string | null {
+  return new RegExp(`(?:^|; *)${clientCookie}=([0-9a-f]{32})(?:;|$)`).exec(cookie ?? '')?.[1] ?? null;
+}
+
+/**
+ * The ids of the queries that a heartbeat names: `{"node_to_queries": {"<node>": ["<id>", …]}}`. What else a body may hold
+ * is passed over.
+ */
+export function heartbeatQueries(text: string): readonly string[] {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return [];
+  }
+  const nodes = (body as { node_to_queries?: unknown } | null)?.node_to_queries;
+  if (typeof nodes !== 'object' || nodes === null) return [];
+  return Object.values(nodes)
+    .flat()
+    .filter((id) => typeof id === 'string');
+}

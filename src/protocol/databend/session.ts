@@ -1,0 +1,85 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { SessionState } from '../../wire/statement.ts';
+import { InvalidRequestError } from '../request.ts';
+
+/** The `session` of requests and responses: state that the client carries. Members that are not named are given back as they came. */
+export interface ClientSession {
+  readonly database?: string | null;
+  readonly settings?: { readonly [name: string]: string } | null;
+  readonly txn_state?: string | null;
+  readonly need_sticky?: boolean | null;
+  readonly need_keep_alive?: boolean | null;
+  /** A handle to the session that is held for the client, if there is one. */
+  readonly internal?: string | null;
+}
+
+const macBytes = 32;
+
+/**
+ * Makes handles to held sessions, and reads those that clients bring back. A handle says who gave it and for which session,
+ * and is signed, for its user alone.
+ */
+export class Handles {
+  /** The name of this server, as long as it runs. */
+  readonly node = randomBytes(8).toString('hex');
+  readonly #key = randomBytes(macBytes);
+
+  of(sessionId: string, user: string): string {
+    const text = `${this.node}.${sessionId}`;
+    return `${text}.${this.#mac(text, user).toString('base64url')}`;
+  }
+
+  /**
+   * The id of the session that a handle is for.
+   * @throws InvalidRequestError if it was changed, or given to another user, or by another server
+   */
+  read(handle: string, user: string): string {
+    const [node = '', sessionId = '', mac = '', ...more] = handle.split('.');
+    if (more.length > 0 || !/^[0-9a-f]{1,64}$/.test(sessionId)) throw noHandle();
+    if (node !== this.node && /^[0-9a-f]{16}$/.test(node)) {
+      throw new InvalidRequestError(
+        '"session.internal" was given by a server that runs no more: its transaction was rolled back, and its temporary ' +
+          'tables are gone; begin with a new session',
+      );
+    }
+    const given = Buffer.from(mac, 'base64url');
+    const expected = this.#mac(`${node}.${sessionId}`, user);
+    if (given.length !== macBytes || !timingSafeEqual(given, expected)) throw noHandle();
+    return sessionId;
+  }
+
+  #mac(text: string, user: string): Buffer {
+    return createHmac('sha256', this.#key).update(`${user.length}:${user}${text}`).digest();
+  }
+}
+
+function noHandle(): InvalidRequestError {
+  return new InvalidRequestError('"session.internal" is not as it was given to this user; send it back unchanged');
+}
+
+/** @returns the id of the held session that the client goes on with; null if there is none */
+export function handleOf({ internal }: ClientSession, user: string, handles: Handles): string | null {
+  return internal === undefined || internal === null || internal === '' ? null : handles.read(internal, user);
+}
+
+/**
+ * What the client is to carry from now on.
+ * @param handle to its held session
+ */
+export function sessionAfter(before: ClientSession, state: SessionState, handle: string): ClientSession {
+  return {
+    ...before,
+    database: state.schema ?? before.database ?? 'default',
+    settings: { ...before.settings, ...state.variables },
+    txn_state: state.inTransaction ? 'Active' : 'AutoCommit',
+    // Clients log out if they were to keep it alive, and so what is held ends with them.
+    need_sticky: state.isHeld,
+    need_keep_alive: state.isHeld,
+    internal: state.isHeld ? handle : null,
+  };
+}
+
+/** The same when what was held for it is gone, lest every statement from now on should fail for that. */
+export function sessionWithoutHeld(before: ClientSession): ClientSession {
+  return { ...before, txn_state: 'AutoCommit', need_sticky: false, need_keep_alive: false, internal: null };
+}

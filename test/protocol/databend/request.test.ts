@@ -1,0 +1,99 @@
+import t from 'tap';
+import { type DatabendRequest, parseQueryRequest } from '#src/protocol/databend/request.js';
+import { Handles } from '#src/protocol/databend/session.js';
+import { InvalidRequestError } from '#src/protocol/request.js';
+
+const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000, statementTimeoutSecs: 3_600 };
+const context = { user: 'ann', client: null, handles: new Handles(), limits, sessionBytesMax: 1_024 };
+
+function parse(body: unknown, changed: Partial<typeof context> = {}): DatabendRequest {
+  return parseQueryRequest(JSON.stringify(body), { ...context, ...changed });
+}
+
+t.test('a request with only sql gets the defaults', async (t) => {
+  t.strictSame(parse({ sql: 'SELECT 1' }), {
+    session: {},
+    request: {
+      sql: 'SELECT 1',
+      session: { type: 'carried', database: null, variables: {}, client: null },
+      pagination: { waitSecs: 10, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 },
+      timeoutSecs: null,
+      cells: 'strings',
+    },
+  });
+});
+
+t.test('what is null is as if it were left out', async (t) => {
+  const pagination = { wait_time_secs: null, max_rows_per_page: null, max_rows_in_buffer: null };
+  for (const body of [
+    { sql: 'x', session: null, pagination: null, params: null, stage_attachment: null },
+    { sql: 'x', session: { database: null, settings: null, internal: null, txn_state: null }, pagination },
+  ]) {
+    t.strictSame(parse(body).request, parse({ sql: 'x' }).request);
+  }
+});
+
+t.test('members that are not known are passed over, and given back in the session', async (t) => {
+  const session = {
+    catalog: 'default',
+    database: 'shop',
+    role: 'r',
+    secondary_roles: null,
+    need_sticky: false,
+    more: [1],
+  };
+  const read = parse({ sql: 'x', session, string_fields: true, more: {}, pagination: { more: 1 } });
+  t.strictSame(read.session, session);
+  t.equal(read.request.session.type === 'carried' && read.request.session.database, 'shop');
+});
+
+t.test('settings are variables, but for what is the client alone', async (t) => {
+  const settings = { sql_mode: 'ANSI', timezone: 'UTC', format_null_as_str: '1' };
+  const { request } = parse({ sql: 'x', session: { settings } }, { client: null });
+  t.match(request, { cells: 'strings, NULL too', session: { variables: { sql_mode: 'ANSI', timezone: 'UTC' } } });
+  t.notMatch(request.session, { variables: { format_null_as_str: String } });
+  t.equal(parse({ sql: 'x', session: { settings: { format_null_as_str: '0' } } }).request.cells, 'strings');
+});
+
+t.test('a handle leads to the session that is held', async (t) => {
+  const id = 'ab'.repeat(16);
+  const internal = context.handles.of(id, 'ann');
+  t.strictSame(parse({ sql: 'x', session: { internal } }).request.session, { type: 'old', id });
+  t.throws(() => parse({ sql: 'x', session: { internal: `${internal}x` } }), InvalidRequestError);
+  t.throws(() => parse({ sql: 'x', session: { internal } }, { user: 'bob' }), InvalidRequestError);
+});
+
+t.test('pages may be asked for that are larger than they may be', async (t) => {
+  const { pagination } = parse({
+    sql: 'x',
+    pagination: { wait_time_secs: 99, max_rows_per_page: 1e15, max_rows_in_buffer: 1e15 },
+  }).request;
+  t.strictSame(pagination, { waitSecs: 50, maxRowsPerPage: 1_000_000, maxRowsInBuffer: 5_000_000 });
+  t.equal(parse({ sql: 'x', pagination: { wait_time_secs: -1 } }).request.pagination.waitSecs, 50);
+});
+
+t.test('params are values for placeholders, by position or by name', async (t) => {
+  t.strictSame(parse({ sql: 'x', params: [1, 'a', null, true, 0.5, { a: [1] }, [2]] }).request.params, [
+    ...[1, 'a', null, true, 0.5, '{"a":[1]}', '[2]'],
+  ]);
+  t.strictSame(parse({ sql: 'x', params: { a: 1, b: {} } }).request.params, { a: 1, b: '{}' });
+  t.strictSame(parse({ sql: 'x', params: [] }).request.params, []);
+  t.throws(() => parse({ sql: 'x', params: [2 ** 53] }), /"params\[0\]".*as a string/);
+});
+
+t.test('what is no request is refused in words', async (t) => {
+  for (const [text, reason] of [
+    ['{', /not JSON/],
+    ['[]', /the body must be a JSON object/],
+    ['{}', /the member "sql" is missing/],
+    ['{"sql":1}', /"sql" must be a string/],
+    ['{"sql":"x","session":1}', /"session" must be a JSON object or a null/],
+    ['{"sql":"x","session":{"settings":{"a":1}}}', /"session.settings.a" must be a string/],
+    ['{"sql":"x","pagination":{"max_rows_per_page":0}}', /"pagination.max_rows_per_page" must be >= 1/],
+    ['{"sql":"x","stage_attachment":{"location":"@s"}}', /there are no stages/],
+    [JSON.stringify({ sql: 'x', session: { role: 'x'.repeat(1_024) } }), /--client_session_bytes_max/],
+  ] as const) {
+    t.throws(() => parseQueryRequest(text, context), reason, text.slice(0, 100));
+  }
+  t.ok(parse({ sql: 'x'.repeat(5_000), session: { role: 'r' } }), 'a long statement is no long session');
+});

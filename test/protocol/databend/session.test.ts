@@ -1,0 +1,80 @@
+import t from 'tap';
+import {
+  type ClientSession,
+  Handles,
+  handleOf,
+  sessionAfter,
+  sessionWithoutHeld,
+} from '#src/protocol/databend/session.js';
+import { InvalidRequestError } from '#src/protocol/request.js';
+
+const id = '0123456789abcdef0123456789abcdef';
+const state = { schema: null, variables: {}, inTransaction: false, isHeld: false };
+
+t.test('a handle brings back its session, to the user that it was given to', async (t) => {
+  const handles = new Handles();
+  const handle = handles.of(id, 'ann');
+  t.equal(handles.read(handle, 'ann'), id);
+  t.equal(handleOf({ internal: handle }, 'ann', handles), id);
+  for (const internal of [undefined, null, '']) {
+    t.equal(handleOf(internal === undefined ? {} : { internal }, 'ann', handles), null);
+  }
+  t.throws(() => handles.read(handle, 'bob'), InvalidRequestError, 'another user');
+  t.throws(() => handles.read(handle, 'an'), InvalidRequestError);
+});
+
+t.test('a handle that was changed is refused, whatever was changed in it', async (t) => {
+  const handles = new Handles();
+  const handle = handles.of(id, 'ann');
+  const [node = '', session = '', mac = ''] = handle.split('.');
+  for (let at = 0; at < handle.length; at++) {
+    const changed = `${handle.slice(0, at)}${handle[at] === '0' ? '1' : '0'}${handle.slice(at + 1)}`;
+    // The last character of a MAC has bits that stand for nothing.
+    if (at === handle.length - 1) continue;
+    t.throws(() => handles.read(changed, 'ann'), InvalidRequestError, changed);
+  }
+  const other = 'f'.repeat(32);
+  for (const changed of [
+    'x',
+    '..',
+    `${handle}.x`,
+    `${node}.${other}.${mac}`,
+    `${node}.${session}.`,
+    `${node}.${session}`,
+  ]) {
+    t.throws(() => handles.read(changed, 'ann'), /not as it was given/, changed);
+  }
+});
+
+t.test('a handle of a server that runs no more says so', async (t) => {
+  t.throws(() => new Handles().read(new Handles().of(id, 'ann'), 'ann'), /runs no more.*rolled back/);
+});
+
+t.test('what a statement has set is carried, beside what the client had', async (t) => {
+  const before = { database: 'shop', role: 'r', settings: { a: '1', b: '2' }, other: { x: 1 } } as ClientSession;
+  t.strictSame(sessionAfter(before, { ...state, schema: 'stock', variables: { b: '3', c: '4' } }, 'handle'), {
+    ...before,
+    database: 'stock',
+    settings: { a: '1', b: '3', c: '4' },
+    txn_state: 'AutoCommit',
+    need_sticky: false,
+    need_keep_alive: false,
+    internal: null,
+  });
+  t.equal(sessionAfter({}, state, 'handle').database, 'default');
+});
+
+t.test('a session that is held has its handle, and none when it is not', async (t) => {
+  const held = sessionAfter({ database: 'shop' }, { ...state, inTransaction: true, isHeld: true }, 'handle');
+  t.match(held, { txn_state: 'Active', need_sticky: true, need_keep_alive: true, internal: 'handle' });
+  t.match(sessionAfter(held, { ...state, isHeld: true }, 'handle'), { txn_state: 'AutoCommit', internal: 'handle' });
+  const ended = {
+    database: 'shop',
+    txn_state: 'AutoCommit',
+    need_sticky: false,
+    need_keep_alive: false,
+    internal: null,
+  };
+  t.match(sessionAfter(held, state, 'handle'), ended);
+  t.match(sessionWithoutHeld(held), ended);
+});
