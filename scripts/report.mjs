@@ -77,7 +77,8 @@ function followAssertions(parser, names, onAssertion) {
 function failureText(result, names) {
   const title = [...names.slice(1), result.name].join(' > ');
   // The source is a file away, and how tap caught an error or ran the file explains nothing.
-  const { source, tapCaught, compare, stdio, cwd, externalID, command, args, at, ...details } = result.diag ?? {};
+  const { source, tapCaught, compare, stdio, cwd, externalID, jobId, command, args, at, ...details } =
+    result.diag ?? {};
   const place = at === undefined ? [] : [`at: ${at.fileName}:${at.lineNumber}:${at.columnNumber}`];
   const lines = Object.entries(details).map(([name, value]) => {
     const text = typeof value === 'string' ? value : inspect(value, { depth: 8 });

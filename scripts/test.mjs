@@ -10,6 +10,28 @@ import { pathToFileURL } from 'node:url';
 import { obtainMysql } from './mysql.mjs';
 import { build, installMariadb, installPackages, ROOT, runQuietly, SetupError, say } from './setup.mjs';
 
+// How many test files are run at a time.
+const SIDE_BY_SIDE = 3;
+// Files and folders that are run one by one, when all others are done: what measures time, load or memory, and what looks
+// at more of the servers that all tests share than is its own.
+const ALONE = [
+  'test/embedded',
+  'test/faults',
+  'test/hot-path.test.ts',
+  'test/http/server.test.ts',
+  'test/query',
+  'test/service/cancel.test.ts',
+  'test/service/disconnect.test.ts',
+  'test/service/lifetime.test.ts',
+  'test/service/paging.test.ts',
+  'test/service/polls.test.ts',
+  'test/service/queue.test.ts',
+  'test/service/sessions.test.ts',
+  'test/service/start-stop.test.ts',
+  'test/session',
+  'test/worker/delivery.test.ts',
+];
+
 const TEST_FILE_SECONDS_MAX = 600;
 const LONG_TEST_FILE_SECONDS_MAX = 3 * 3600;
 
@@ -96,25 +118,39 @@ async function withServers(use) {
 }
 
 async function runTests(environment) {
+  const { sideBySide, alone, options, isLong } = readArguments(process.argv.slice(2));
+  mkdirSync(dirname(TAP_LOG), { recursive: true });
+  const log = createWriteStream(TAP_LOG);
+  const secondsMax = isLong ? LONG_TEST_FILE_SECONDS_MAX : TEST_FILE_SECONDS_MAX;
+  // tap has an option for files that are to be run alone (--serial), but takes all files by the alphabet, so that every
+  // one of these would have the others wait.
+  for (const [files, jobs] of [
+    [sideBySide, SIDE_BY_SIDE],
+    [alone, 1],
+  ]) {
+    const settings = ['--reporter=tap', `--jobs=${jobs}`, `--timeout=${secondsMax}`];
+    // What test/support/form.ts reads.
+    const form = isLong ? { FORM: 'long' } : {};
+    if (files.length > 0) await runTap([...settings, ...options, ...files], { ...environment, ...form }, log);
+  }
+  log.end();
+}
+
+async function runTap(args, environment, log) {
   if (interruptedBy !== undefined) return;
-  const { files, options, isLong } = readArguments(process.argv.slice(2));
   // Not before now, as it reads with a parser that is one of the packages.
   const { createReport } = await import('./report.mjs');
   const report = createReport(counts, (text) => process.stdout.write(text));
-  const failedBefore = counts.failed;
+  const before = { ...counts };
   const reported = new Promise((resolve) => report.on('complete', resolve));
 
   const program = join(ROOT, 'node_modules/tap/dist/esm/run.mjs');
-  const secondsMax = isLong ? LONG_TEST_FILE_SECONDS_MAX : TEST_FILE_SECONDS_MAX;
-  const settings = ['--reporter=tap', '--jobs=1', `--timeout=${secondsMax}`];
-  tap = spawn(process.execPath, [program, ...settings, ...options, ...files], {
+  tap = spawn(process.execPath, [program, ...args], {
     cwd: ROOT,
-    // What test/support/form.ts reads.
-    env: isLong ? { ...environment, FORM: 'long' } : environment,
+    env: environment,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  mkdirSync(dirname(TAP_LOG), { recursive: true });
-  tap.stdout.pipe(createWriteStream(TAP_LOG));
+  tap.stdout.pipe(log, { end: false });
   tap.stdout.pipe(report);
   const [code, signal] = await new Promise((resolve, reject) => {
     tap.on('error', reject);
@@ -124,11 +160,11 @@ async function runTests(environment) {
   await reported;
 
   if (interruptedBy !== undefined) return;
-  if ((code !== 0 || signal !== null) && counts.failed === failedBefore) {
+  if ((code !== 0 || signal !== null) && counts.failed === before.failed) {
     // Something went wrong that is no test's failure: tap itself, or a file of which nothing was heard.
     counts.failed++;
     say(`tap ended with ${signal ?? `code ${code}`} though no test failed; its log is ${relative(ROOT, TAP_LOG)}`);
-  } else if (counts.passed + counts.failed === failedBefore) {
+  } else if (counts.passed + counts.failed === before.passed + before.failed) {
     counts.failed++;
     say('no test was run');
   }
@@ -144,16 +180,25 @@ function readArguments(given) {
     .filter((arg) => !arg.startsWith('-'))
     .flatMap((arg) => {
       const path = relative(ROOT, resolve(ROOT, arg));
-      const matches = sources.filter((source) => source === path || source.startsWith(path + sep));
+      const matches = sources.filter((source) => isIn(source, path));
       if (matches.length === 0) throw new SetupError(`no test file ${arg}`);
       return matches;
     });
+  const files = chosen.length > 0 ? chosen : sources;
+  const isAlone = (source) => ALONE.some((path) => isIn(source, path));
+  // Only what has a source is run: the compiled form of a test that has been removed is still in the folder.
+  const compiled = (source) => join('build', source.replace(/\.ts$/, '.js'));
   return {
-    // Only what has a source is run: the compiled form of a test that has been removed is still in the folder.
-    files: (chosen.length > 0 ? chosen : sources).map((source) => join('build', source.replace(/\.ts$/, '.js'))),
+    sideBySide: files.filter((source) => !isAlone(source)).map(compiled),
+    alone: files.filter(isAlone).map(compiled),
     options: given.filter((arg) => arg.startsWith('-') && arg !== '--long'),
     isLong: given.includes('--long'),
   };
+}
+
+/** Whether a file is the one at the path, or in the folder there. */
+function isIn(file, path) {
+  return file === path || file.startsWith(path + sep);
 }
 
 function warnAboutMysql() {

@@ -85,7 +85,17 @@ const faults: readonly Fault[] = [
   },
 ];
 
-for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
+/** What is tried one after the other, on a server of its own. */
+const parts: readonly (readonly [DatabaseKind, readonly Fault[]])[] = [
+  ['mariadb', faults.slice(0, 2)],
+  ['mariadb', faults.slice(2)],
+  ['mysql', faults],
+];
+
+// Most of the time is spent waiting, so they are tried side by side.
+t.jobs = parts.length;
+
+for (const [kind, faults] of parts) {
   t.test(kind, { skip: !isInstalled(kind), timeout: testMsMax }, async (t) => {
     const server = await startServer(kind);
     t.teardown(() => server.stop());

@@ -23,8 +23,9 @@ const noWait = { pagination: { wait_time_secs: 0 } };
 /** Rows of a table that the test makes. */
 const rowCount = 1_000_000;
 
-// Most of the time is spent waiting, so the two databases are tried side by side.
-t.jobs = 2;
+// Most of the time is spent waiting, so the two databases are tried side by side, and of each two tests.
+const sideBySide = 2;
+t.jobs = sideBySide;
 
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   t.test(kind, { skip: !isInstalled(kind), timeout: 240_000, buffered: true }, async (t) => {
@@ -38,7 +39,8 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
        FROM ${digits} a, ${digits} b, ${digits} c, ${digits} d, ${digits} e, ${digits} f`,
     );
 
-    await t.test('one link that is silent fails its statement, and no other', async (t) => {
+    t.jobs = sideBySide;
+    t.test('one link that is silent fails its statement, and no other', async (t) => {
       const { proxy, sluice } = await start(t, server);
       const victim = await begin(sluice, server, "SELECT SLEEP(600), 'victim'");
       proxy.silence(await portOf(server, "SELECT SLEEP(600), 'victim'"));
@@ -57,24 +59,21 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.equal((await get(sluice.url, other.final_uri)).status, 200);
     });
 
-    await t.test(
-      'a link that falls silent in the midst of many rows fails its statement, which is ended',
-      async (t) => {
-        const { proxy, sluice } = await start(t, server);
-        const sql = 'SELECT n, text FROM faults.numbers';
-        let page = (await post(sluice.url, { sql, pagination: { max_rows_per_page: 10_000 } })).json;
-        for (let pages = 0; pages < 5; pages++) page = (await get(sluice.url, page.next_uri as string)).json;
-        proxy.silence(await portOf(server, sql));
-        const { last, tookMs, rows } = await follow(sluice, page, Number.POSITIVE_INFINITY);
-        t.match(last, { state: 'Failed', error: { code: 90006 } }, last.error?.message ?? '');
-        t.ok(rows < rowCount, `${rows} rows`);
-        t.ok(tookMs < noticeMsMax, `${tookMs} ms`);
-        await untilGone(server, sql);
-        t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
-      },
-    );
+    t.test('a link that falls silent in the midst of many rows fails its statement, which is ended', async (t) => {
+      const { proxy, sluice } = await start(t, server);
+      const sql = 'SELECT n, text FROM faults.numbers';
+      let page = (await post(sluice.url, { sql, pagination: { max_rows_per_page: 10_000 } })).json;
+      for (let pages = 0; pages < 5; pages++) page = (await get(sluice.url, page.next_uri as string)).json;
+      proxy.silence(await portOf(server, sql));
+      const { last, tookMs, rows } = await follow(sluice, page, Number.POSITIVE_INFINITY);
+      t.match(last, { state: 'Failed', error: { code: 90006 } }, last.error?.message ?? '');
+      t.ok(rows < rowCount, `${rows} rows`);
+      t.ok(tookMs < noticeMsMax, `${tookMs} ms`);
+      await untilGone(server, sql);
+      t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
+    });
 
-    await t.test('a connection that died while it was idle fails the next statement in time', async (t) => {
+    t.test('a connection that died while it was idle fails the next statement in time', async (t) => {
       const { proxy, sluice } = await start(t, server);
       await query(sluice.url, 'SELECT 1');
       await until(async () => (await server.sql(`${waiting} LIKE '%:${proxy.lastPort}'`)) === '1');
@@ -88,7 +87,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.same((await query(sluice.url, 'SELECT 3')).rows, [[3]], 'the next one has a connection that lives');
     });
 
-    await t.test('when nothing comes from anywhere, all statements fail in time', async (t) => {
+    t.test('when nothing comes from anywhere, all statements fail in time', async (t) => {
       const { proxy, sluice } = await start(t, server);
       const sleeping = await Promise.all([1, 2, 3].map((n) => begin(sluice, server, `SELECT SLEEP(600), 'all ${n}'`)));
       proxy.silenceAll(true);
@@ -116,7 +115,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       await untilGone(server, sql);
     });
 
-    await t.test('a cancelled statement whose link is silent is ended in the database', async (t) => {
+    t.test('a cancelled statement whose link is silent is ended in the database', async (t) => {
       const { proxy, sluice } = await start(t, server);
       const sql = "SELECT SLEEP(600), 'cancelled'";
       const first = await begin(sluice, server, sql);
@@ -126,13 +125,13 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
     });
 
-    await t.test('what is only slow is not hurt', { timeout: 120_000 }, async (t) => {
+    t.test('what is only slow is not hurt', { timeout: 120_000 }, async (t) => {
       const { sluice } = await start(t, server);
       await server.sql(`CREATE TABLE IF NOT EXISTS faults.held (a INT PRIMARY KEY) ENGINE = InnoDB;
         REPLACE INTO faults.held VALUES (1)`);
       const holder = server.sql('START TRANSACTION; SELECT * FROM faults.held FOR UPDATE; SELECT SLEEP(12); COMMIT');
       await untilRuns(server, 'SELECT SLEEP(12)');
-      const paused = (await post(sluice.url, { sql: 'SELECT n, text FROM faults.numbers' })).json;
+      const paused = (await post(sluice.url, { sql: 'SELECT n, text FROM faults.numbers WHERE n >= 0' })).json;
       const slow = [
         'SELECT SLEEP(15)',
         "SELECT SLEEP(5), REPEAT('x', 10) FROM faults.numbers WHERE n < 3",
@@ -148,7 +147,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.equal(read.rows, rowCount);
     });
 
-    await t.test('a database that lets nobody in any more is no silence', async (t) => {
+    t.test('a database that lets nobody in any more is no silence', async (t) => {
       const user = 'crowded';
       await server.sql(`CREATE USER ${user}@'%' WITH MAX_USER_CONNECTIONS 1`);
       const { sluice } = await start(t, server);

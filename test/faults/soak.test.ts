@@ -20,7 +20,7 @@ import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 const roundCount = figure(6, 60);
-const roundMs = figure(3_000, 25_000);
+const roundMs = figure(2_000, 25_000);
 /** Results that nobody polls, idle sessions and idle connections are gone by then, each after a second, and their ids too. */
 const restMs = figure(3_500, 5_000);
 /** The engine compiles, and the process makes the room that it makes once, in the first rounds. */

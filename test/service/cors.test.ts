@@ -82,6 +82,9 @@ function namesOf({ headers }: RawReply): string[] {
   return [...headers.keys()].filter((name) => name.startsWith('access-control-'));
 }
 
+// Most of the time is spent waiting, so they are tried side by side.
+t.jobs = 5;
+
 t.test('every answer says that it is not to be guessed at nor to be stored', async (t) => {
   const sluice = await start(t, []);
   const check = ({ headers }: RawReply, name: string): void => {

@@ -25,6 +25,9 @@ const counting = `SELECT COUNT(*) FROM ${['a', 'b', 'c'].map((name) => `informat
 
 const noWait = { pagination: { wait_time_secs: 0 } };
 
+// Most of the time is spent waiting, so the two databases are tried side by side.
+t.jobs = 2;
+
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   t.test(kind, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
     const server = await startServer(kind, ['--max-allowed-packet=4M']);

@@ -330,7 +330,12 @@ for (const server of servers) {
       t.ok(growth <= growthBytesMax);
     });
   });
+}
 
+// Most of the time of these is spent waiting, so they are tried side by side.
+t.jobs = 4;
+
+for (const server of servers) {
   t.test(`the rules of paging on ${server.kind}`, async (t) => {
     const stage = await Stage.start(server, ['--page_bytes_max', '1024', '--query_buffer_bytes_max', '65536']);
     t.teardown(() => stage.stop());

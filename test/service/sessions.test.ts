@@ -110,6 +110,9 @@ async function until(what: string, check: () => Promise<boolean>, msMax = 15_000
   return performance.now() - began;
 }
 
+// Most of the time is spent waiting, so of these there are three at a time.
+t.jobs = 3;
+
 for (const server of await sharedServers()) {
   const { kind } = server;
 

@@ -246,7 +246,8 @@ class OwnedServer implements PrivateServer {
   }
 
   async stop(): Promise<void> {
-    await this.terminate();
+    // Its files go, so it has nothing to bring in order, which takes MySQL longer than a second.
+    await this.kill();
     living.delete(this);
     await rm(this.#folder, { recursive: true, force: true });
   }

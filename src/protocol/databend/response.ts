@@ -171,12 +171,16 @@ function schemaOf(columns: readonly Column[]): string {
   return text;
 }
 
+/** Clients read a code into 16 bits, which Sluice's own codes, from 90000 on, do not fit in; theirs begin at 60000. */
+const ownCodes = { from: 90_000, told: 60_000 };
+
 /** What is not in the members of an error of Databend's is said in its detail. */
 function errorOf(failure: Failure | null): string {
   if (failure === null) return 'null';
   const { code, message, sqlstate, outcome, retryable } = failure;
   const detail = `SQLSTATE ${sqlstate}; outcome ${outcome}; ${retryable ? 'retryable' : 'not retryable'}`;
-  return JSON.stringify({ code, message, detail });
+  const told = code < ownCodes.from ? code : code - ownCodes.from + ownCodes.told;
+  return JSON.stringify({ code: told, message, detail });
 }
 
 function warningsOf(outcome: Outcome | null): string {

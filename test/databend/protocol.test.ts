@@ -1,0 +1,360 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { get, post, type Reply, type RequestOptions, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
+
+/* Databend's dialect beside v1, as any client sees it by HTTP. What certain clients need is in the other files here. */
+
+const agent = { 'user-agent': 'databend-test/1.0' };
+const asClient: RequestOptions = { user: 'root', headers: agent };
+/** Members of a page, in their order. */
+const members = [
+  ...['id', 'session_id', 'node_id', 'state', 'session', 'error', 'warnings', 'has_result_set', 'schema', 'data'],
+  ...['affect', 'result_timeout_secs', 'settings', 'stats', 'stats_uri', 'final_uri', 'next_uri', 'kill_uri'],
+];
+
+interface Session {
+  readonly database?: string;
+  readonly settings?: Readonly<Record<string, string>>;
+  readonly txn_state?: string;
+  readonly need_sticky?: boolean;
+  readonly internal?: string | null;
+}
+
+interface Body {
+  readonly id: string;
+  readonly state: string;
+  readonly session: Session | null;
+  readonly error: { readonly code: number; readonly message: string } | null;
+  readonly schema: readonly { readonly name: string; readonly type: string }[];
+  readonly data: readonly (readonly (string | null)[])[];
+  readonly next_uri: string | null;
+  readonly final_uri: string;
+  readonly stats_uri: string;
+  readonly kill_uri: string;
+}
+
+for (const server of await sharedServers()) {
+  t.test(`on ${server.kind}`, { timeout: 180_000 }, async (t) => {
+    const { sluice, database } = await start(t, server);
+    const url = sluice.url;
+    const send = (sql: string, more: object = {}): Promise<Reply> =>
+      post(url, { sql, pagination: { wait_time_secs: 10 }, ...more }, asClient);
+    const bodyOf = ({ status, text }: Reply): Body => {
+      if (status !== 200) throw new Error(`${status} ${text}`);
+      return JSON.parse(text) as Body;
+    };
+    /** Runs a statement to its end in a session, and gives what it told and the session after it. */
+    const run = async (sql: string, session: Session = {}): Promise<Body & { readonly after: Session }> => {
+      const body = bodyOf(await send(sql, { session }));
+      if (body.next_uri !== null) await get(url, body.next_uri, asClient);
+      return { ...body, after: body.session ?? session };
+    };
+
+    await t.test('a page has every member, and leads to the next, the last, and to nothing', async (t) => {
+      const reply = await send("SELECT 1 AS a, 'x' AS b UNION ALL SELECT 2, NULL", {
+        pagination: { wait_time_secs: 10, max_rows_per_page: 1 },
+      });
+      const first = bodyOf(reply);
+      t.strictSame(Object.keys(first), members);
+      t.match(reply.headers, {
+        'x-databend-query-id': first.id,
+        'x-databend-query-state': 'Succeeded',
+        'x-databend-query-page-rows': '1',
+        'x-databend-version': /^\d+\.\d+\.\d+/,
+        'x-content-type-options': 'nosniff',
+      });
+      t.strictSame(first.data, [['1', 'x']]);
+      t.match(first.schema, [{ name: 'a' }, { name: 'b', type: 'Nullable(String)' }]);
+      t.equal(first.next_uri, `/v1/query/${first.id}/page/1`);
+      const again = bodyOf(await get(url, `/v1/query/${first.id}/page/0`, asClient));
+      t.strictSame(again.data, first.data, 'the last page may be asked for again');
+      const second = bodyOf(await get(url, first.next_uri as string, asClient));
+      t.strictSame(second.data, [['2', null]]);
+      t.equal(second.next_uri, first.final_uri);
+      const past = bodyOf(await get(url, `/v1/query/${first.id}/page/2`, asClient));
+      t.match(past, { data: [], schema: Array }, 'one past the end is empty');
+      const final = bodyOf(await get(url, second.next_uri as string, asClient));
+      t.match(final, { state: 'Succeeded', next_uri: null });
+      t.strictSame(final.data, []);
+      t.strictSame(Object.keys(final), members);
+    });
+
+    await t.test('a query that is over is closed in words', async (t) => {
+      const { id, final_uri, kill_uri } = await run('SELECT 1');
+      for (const method of ['GET', 'POST']) {
+        t.equal((await get(url, final_uri, { ...asClient, method })).status, 200);
+        t.equal((await get(url, kill_uri, { ...asClient, method })).status, 200);
+      }
+      const page = await get(url, `/v1/query/${id}/page/0`, asClient);
+      t.equal(page.status, 400);
+      t.match(JSON.parse(page.text), { error: { code: 400, message: /finished by the client/ } });
+      const unknown = await get(url, `/v1/query/${'0'.repeat(44)}/page/0`, asClient);
+      t.equal(unknown.status, 404);
+      t.match(JSON.parse(unknown.text), { error: { code: 404 } });
+    });
+
+    await t.test('a statement that runs is told of, and can be killed', async (t) => {
+      const first = bodyOf(await send('SELECT SLEEP(100)', { pagination: { wait_time_secs: 0 } }));
+      t.match(first, { state: 'Running', data: [], next_uri: /\/page\/0$/ });
+      const stats = await get(url, first.stats_uri, asClient);
+      t.strictSame(Object.keys(JSON.parse(stats.text)), ['state', 'error', 'warnings', 'stats']);
+      t.equal((await get(url, first.kill_uri, { ...asClient, method: 'POST' })).status, 200);
+      const killed = bodyOf(await get(url, first.next_uri as string, asClient));
+      t.match(killed, { state: 'Failed', error: { code: 60002 }, next_uri: /\/final$/ });
+      t.match(bodyOf(await get(url, killed.next_uri as string, asClient)), { state: 'Failed', next_uri: null });
+    });
+
+    await t.test('a statement that fails says why', async (t) => {
+      const { body, status } = { ...(await send('SELECT * FROM nothing')), body: await run('SELECT * FROM nothing') };
+      t.equal(status, 200);
+      t.match(body, { state: 'Failed', error: { code: 1146, message: /nothing/, detail: /42S02/ } });
+    });
+
+    await t.test('changes tell how many rows they have touched', async (t) => {
+      await run(`CREATE TABLE ${database}.counted (i INT PRIMARY KEY, j INT)`);
+      for (const [sql, name, rows] of [
+        ['INSERT INTO counted VALUES (1, 1), (2, 1), (3, 1)', 'number of rows inserted', '3'],
+        ['/* c */ update counted SET j = 2 WHERE i > 1', 'number of rows updated', '2'],
+        ['DELETE FROM counted WHERE i = 9', 'number of rows deleted', '0'],
+        ['REPLACE INTO counted VALUES (4, 1)', 'number of rows inserted', '1'],
+      ] as const) {
+        const body = await run(sql);
+        t.match(body, { schema: [{ name, type: 'UInt64' }], stats: { write_progress: { rows: Number(rows) } } }, sql);
+        t.strictSame(body.data, [[rows]]);
+      }
+      const running = bodyOf(
+        await send('INSERT INTO counted SELECT 9, SLEEP(0.5)', { pagination: { wait_time_secs: 0 } }),
+      );
+      t.strictSame(running.data, [], 'not before the end');
+      const ended = bodyOf(
+        await get(url, `${running.next_uri}`, asClient).then(async (reply) => {
+          await delay(800);
+          return bodyOf(reply).state === 'Running' ? get(url, `${running.next_uri}`, asClient) : reply;
+        }),
+      );
+      t.strictSame(ended.data, [['1']]);
+      const past = bodyOf(await get(url, `/v1/query/${ended.id}/page/1`, asClient));
+      t.strictSame(past.data, [], 'and not past it');
+    });
+
+    await t.test('USE and SET are carried by the client', async (t) => {
+      const used = await run('USE mysql', { database });
+      t.match(used.session, { database: 'mysql', need_sticky: false });
+      t.strictSame((await run('SELECT DATABASE()', used.after)).data, [['mysql']]);
+      const set = await run("SET SESSION sql_mode = 'ANSI_QUOTES', group_concat_max_len = 1234", used.after);
+      t.match(set.session, {
+        database: 'mysql',
+        settings: { sql_mode: 'ANSI_QUOTES', group_concat_max_len: '1234' },
+        need_sticky: false,
+      });
+      const told = await run('SELECT @@sql_mode, @@group_concat_max_len, DATABASE()', set.after);
+      t.strictSame(told.data, [['ANSI_QUOTES', '1234', 'mysql']]);
+      t.strictSame((await run('SELECT DATABASE()', { database })).data, [[database]], 'nobody else sees any of it');
+    });
+
+    await t.test('settings that are no variables break nothing', async (t) => {
+      const settings = {
+        max_threads: '8',
+        'a`b': "'",
+        sql_mode: "x'; DROP TABLE counted; --",
+        wait_timeout: 'nonsense',
+      };
+      t.strictSame((await run('SELECT 1', { database, settings })).data, [['1']]);
+      t.equal((await run('SELECT 1 FROM counted LIMIT 1', { database })).state, 'Succeeded');
+    });
+
+    await t.test('a transaction keeps its connection until it ends', async (t) => {
+      const begun = await run('START TRANSACTION', { database });
+      t.match(begun.session, { txn_state: 'Active', need_sticky: true, internal: String });
+      const inserted = await run('INSERT INTO counted VALUES (100, 1)', begun.after);
+      t.match(inserted.session, { txn_state: 'Active', need_sticky: true });
+      const seen = 'SELECT COUNT(*) FROM counted WHERE i = 100';
+      t.strictSame((await run(seen, inserted.after)).data, [['1']]);
+      t.strictSame((await run(seen, { database })).data, [['0']], 'nobody else sees it');
+      const failed = await run('SELECT nothing', inserted.after);
+      t.match(failed.session, { txn_state: 'Active', need_sticky: true }, 'it outlives a statement that fails');
+      const ended = await run('ROLLBACK', failed.after);
+      t.match(ended.session, { txn_state: 'AutoCommit', need_sticky: false, internal: null });
+      t.strictSame((await run(seen, ended.after)).data, [['0']]);
+      const again = await run('BEGIN', ended.after);
+      const committed = await run('COMMIT', (await run('INSERT INTO counted VALUES (100, 1)', again.after)).after);
+      t.strictSame((await run(seen, committed.after)).data, [['1']]);
+    });
+
+    await t.test('a temporary table and a user variable keep their connection', async (t) => {
+      const made = await run('CREATE TEMPORARY TABLE mine AS SELECT 7 AS seven', { database });
+      t.match(made.session, { txn_state: 'AutoCommit', need_sticky: true, internal: String });
+      t.strictSame((await run('SELECT seven FROM mine', made.after)).data, [['7']]);
+      t.equal((await run('SELECT seven FROM mine', { database })).state, 'Failed');
+      const set = await run('SET @x = 8', { database });
+      t.strictSame((await run('SELECT @x', set.after)).data, [['8']]);
+    });
+
+    await t.test("a handle that was changed, or is another user's, is refused", async (t) => {
+      const { after } = await run('BEGIN', { database });
+      const internal = after.internal as string;
+      const changed = `${internal.slice(0, -3)}${internal.at(-3) === 'A' ? 'B' : 'A'}${internal.slice(-2)}`;
+      for (const [handle, user] of [
+        [changed, 'root'],
+        [internal, 'carrier'],
+        ['nonsense', 'root'],
+      ] as const) {
+        const reply = await post(
+          url,
+          { sql: 'COMMIT', session: { ...after, internal: handle } },
+          { ...asClient, user },
+        );
+        t.equal(reply.status, 400, reply.text);
+        t.match(JSON.parse(reply.text), { error: { code: 400, message: /session\.internal/ } });
+      }
+      t.match(await run('ROLLBACK', after), { state: 'Succeeded' });
+    });
+
+    await t.test('what is held without a sign of its client expires in words, and a new one begins', async (t) => {
+      const login = await loginAs(sluice);
+      const asLogged = { ...asClient, headers: { ...agent, cookie: login } };
+      const begin = async (): Promise<Session> => {
+        const reply = await post(url, { sql: 'BEGIN', session: { database } }, asLogged);
+        return bodyOf(reply).session as Session;
+      };
+      const [kept, lost] = [await begin(), (await run('BEGIN', { database })).after];
+      for (let beat = 0; beat < 8; beat++) {
+        await delay(500);
+        const reply = await jsonPost(sluice, '/v1/session/heartbeat', { node_to_queries: {} }, login);
+        t.equal(reply.status, 200);
+      }
+      t.match(await run('SELECT 1', kept), { state: 'Succeeded' }, 'heartbeats have kept it');
+      const expired = await run('SELECT 1', lost);
+      t.match(expired, { state: 'Failed', error: { code: 60001, message: /idle for 2 s.*rolled back/ } });
+      t.match(expired.session, { txn_state: 'AutoCommit', need_sticky: false, internal: null });
+      t.strictSame((await run('SELECT 1', expired.after)).data, [['1']]);
+      t.equal((await jsonPost(sluice, '/v1/session/logout', undefined, login)).status, 200);
+      await until(async () => (await run('SELECT 1', kept)).error?.code === 60001);
+      t.match((await run('SELECT 1', kept)).error, { message: /logged out/ });
+    });
+
+    await t.test('a heartbeat keeps a result, and tells of those that are gone', async (t) => {
+      const page = bodyOf(await send('SELECT 1 UNION ALL SELECT 2', { pagination: { max_rows_per_page: 1 } }));
+      const other = bodyOf(await send('SELECT 1 UNION ALL SELECT 2', { pagination: { max_rows_per_page: 1 } }));
+      for (let beat = 0; beat < 8; beat++) {
+        await delay(500);
+        const { text } = await jsonPost(sluice, '/v1/session/heartbeat', { node_to_queries: { n: [page.id, 'gone'] } });
+        t.strictSame(JSON.parse(text), { queries_to_remove: ['gone'] });
+      }
+      t.strictSame(bodyOf(await get(url, page.next_uri as string, asClient)).data, [['2']]);
+      const late = await get(url, other.next_uri as string, asClient);
+      t.equal(late.status, 400);
+      t.match(late.text, /not polled for 2 s/);
+    });
+
+    await t.test('login, verify, refresh and what they need', async (t) => {
+      const login = await jsonPost(sluice, '/v1/session/login?disable_session_token=true', { database });
+      t.match(JSON.parse(login.text), { version: /^\d+\.\d+\.\d+(-MariaDB)?$/, session_id: /^[0-9a-f]{32}$/ });
+      t.match(login.headers['set-cookie'], [/^session_id=[0-9a-f]{32};.*HttpOnly/]);
+      const verified = await jsonPost(sluice, '//v1/verify/', {});
+      t.match(JSON.parse(verified.text), { user: 'root' });
+      const refresh = await jsonPost(sluice, '/v1/session/refresh', { refresh_token: 'x' });
+      t.equal(refresh.status, 400);
+      const wrong = await post(url, { sql: 'SELECT 1' }, { ...asClient, user: 'nobody', password: 'wrong' });
+      t.equal(wrong.status, 401);
+      t.match(JSON.parse(wrong.text), { error: { code: 401, message: String } });
+      t.equal(wrong.headers['content-type'], 'application/json');
+    });
+
+    await t.test('cells are strings or null', async (t) => {
+      const { data } = await run(
+        "SELECT 1, -2.50, 1e10, CAST('2024-01-02 03:04:05' AS DATETIME), CAST('00:01:02' AS TIME), X'00FF', NULL",
+      );
+      t.strictSame(data, [['1', '-2.50', '10000000000', '2024-01-02 03:04:05.000000', '00:01:02', '00FF', null]]);
+      const { data: asText } = await run('SELECT NULL, 1', { settings: { format_null_as_str: '1' } });
+      t.strictSame(asText, [['NULL', '1']]);
+    });
+
+    await t.test('params are bound by position and by name', async (t) => {
+      const values = [1, "it's", null, true, 0.5, '\\', '18446744073709551615'];
+      const byPlace = bodyOf(await send('SELECT ?, ?, ?, ?, ?, ?, CAST(? AS UNSIGNED)', { params: values }));
+      t.strictSame(
+        byPlace.data,
+        [['1', "it's", null, '1', '0.5', '\\', '18446744073709551615']],
+        String(byPlace.error?.message),
+      );
+      const byName = bodyOf(await send("SELECT :b, ':a', :a, :b", { params: { a: 1, b: 'x' } }));
+      t.strictSame(byName.data, [['x', ':a', '1', 'x']], String(byName.error?.message));
+      t.match(bodyOf(await send('SELECT ?', { params: [1, 2] })), { state: 'Failed', error: { code: 1210 } });
+    });
+
+    await t.test('neither dialect is seen by clients of the other', async (t) => {
+      const plain = await post(url, { sql: 'SELECT 1', pagination: { wait_time_secs: 5 } });
+      t.strictSame(plain.json.data, [[1]]);
+      t.notMatch(Object.keys(plain.headers).join(), /databend/);
+      t.equal((await get(url, `/v1/query/${plain.json.id}/final`)).status, 404);
+      const wrong = await post(url, { sql: 'SELECT 1', unknown: 1 });
+      t.equal(wrong.status, 400);
+      t.equal(wrong.headers['content-type'], 'text/plain; charset=utf-8');
+      // What is asked of a query without the headers is answered in the dialect of its POST.
+      const theirs = bodyOf(await send('SELECT 1'));
+      t.strictSame(bodyOf(await get(url, `/v1/query/${theirs.id}/page/0`)).data, [['1']]);
+    });
+  });
+}
+
+t.test('a dialect can be forced', async (t) => {
+  const [server] = await sharedServers();
+  if (server === undefined) throw new Error('there is no database');
+  const v1 = await start(t, server, ['--dialect', 'v1']);
+  t.strictSame(
+    (await post(v1.sluice.url, { sql: 'SELECT 1', pagination: { wait_time_secs: 5 } }, asClient)).json.data,
+    [[1]],
+  );
+  t.equal((await jsonPost(v1.sluice, '/v1/session/login', {})).status, 404);
+  const refused = await post(v1.sluice.url, { sql: 1 }, asClient);
+  t.equal(refused.headers['content-type'], 'text/plain; charset=utf-8');
+  const databend = await start(t, server, ['--dialect', 'databend']);
+  const reply = await post(databend.sluice.url, { sql: 'SELECT 1' }, { user: 'root' });
+  t.strictSame((JSON.parse(reply.text) as Body).data, [['1']]);
+});
+
+async function start(
+  t: Test,
+  server: DatabaseServer,
+  more: readonly string[] = [],
+): Promise<{ sluice: SluiceProcess; database: string }> {
+  const database = `carried_${randomBytes(4).toString('hex')}`;
+  await server.sql(`CREATE DATABASE ${database}; CREATE USER IF NOT EXISTS carrier@'%'`);
+  const { port } = new URL(server.url);
+  const sluice = await startSluice([
+    ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${database}`, '--drain_secs', '0'],
+    ...['--held_session_idle_secs', '2', '--result_timeout_secs', '2', ...more],
+  ]);
+  t.teardown(async () => {
+    await sluice.kill();
+    await server.sql(`DROP DATABASE ${database}; DROP USER IF EXISTS carrier`);
+  });
+  return { sluice, database };
+}
+
+/** @returns the cookie that the login has given */
+async function loginAs(sluice: SluiceProcess): Promise<string> {
+  const { headers } = await jsonPost(sluice, '/v1/session/login', {});
+  return (headers['set-cookie']?.[0] ?? '').split(';')[0] ?? '';
+}
+
+/** @param body left out: none is sent */
+async function jsonPost(sluice: SluiceProcess, path: string, body?: object, cookie?: string): Promise<Reply> {
+  const response = await fetch(`${sluice.url}${path}`, {
+    method: 'POST',
+    headers: {
+      ...agent,
+      authorization: `Basic ${Buffer.from('root:').toString('base64')}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(cookie === undefined ? {} : { cookie }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const headers = { ...Object.fromEntries(response.headers), 'set-cookie': response.headers.getSetCookie() };
+  return { status: response.status, headers, text } as unknown as Reply;
+}
