@@ -1,0 +1,104 @@
+import { checkAnswer, type Shape, testRecorded } from './recorded.ts';
+
+// As databend-jdbc writes them: a login without a query id, a session with members that are null, URIs put behind the
+// host as they are, which makes two slashes of one where the host was given with a slash.
+const jdbc: Shape = {
+  client: 'databend-jdbc',
+  headers: {
+    'user-agent': 'databend-jdbc/0.4.1',
+    'content-type': 'application/json',
+    accept: 'application/json',
+    'x-databend-route-hint': 'aHR0cDovL2xvY2FsaG9zdDo4MDAw#',
+  },
+  queryPath: '/v1/query',
+  queryId: (connection, count) => `${connection.replaceAll('-', '').slice(0, -2)}${String(count).padStart(2, '0')}`,
+  session: (database) => ({
+    ...{ database, settings: {}, txn_state: null, need_sticky: false, need_keep_alive: false, autoCommit: false },
+  }),
+  body: { pagination: { wait_time_secs: 10, max_rows_in_buffer: 5_000_000, max_rows_per_page: 10_000 } },
+  login: (database) => ({ database, settings: {} }),
+  before: '/',
+  readsFinal: false,
+  keepsSession: true,
+};
+
+await testRecorded(jdbc, async (t, stage) => {
+  await t.test('login gives a version that can be compared', async (t) => {
+    const client = await stage.connect();
+    const answer = await client.login();
+    const { version, ...rest } = JSON.parse(answer.text) as Record<string, string>;
+    t.match(version, /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/);
+    t.notOk('server_max_arrow_result_version' in rest, 'else rows would be asked for as Arrow');
+    t.match(answer.headers.get('content-type'), /^application\/json/);
+  });
+
+  await t.test('a moment has six digits of a second, in a zone that is named', async (t) => {
+    const client = await stage.connect();
+    await client.run('CREATE TABLE moments (a DATETIME, b DATETIME(3), c TIMESTAMP(6) NULL)');
+    await client.run(
+      "INSERT INTO moments VALUES ('2026-01-02 03:04:05', '2026-01-02 03:04:05.6', '2026-01-02 03:04:05')",
+    );
+    const { answers, rows } = await client.run('SELECT a, b, c, NOW(), NOW(2) FROM moments');
+    t.equal(rows[0]?.length, 5);
+    for (const cell of rows.flat()) t.match(cell, /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}$/);
+    for (const { json } of answers) {
+      const timezone = json.settings?.['timezone'] ?? 'UTC';
+      t.doesNotThrow(() => new Intl.DateTimeFormat('en', { timeZone: timezone }), timezone);
+      t.match(timezone, /^[A-Za-z]/, 'a name, not an offset');
+    }
+  });
+
+  await t.test('heartbeats say which queries are no more', async (t) => {
+    const client = await stage.connect();
+    const first = await client.post('SELECT SLEEP(600)', { pagination: { wait_time_secs: 0 } });
+    checkAnswer(t, first);
+    const { id, node_id } = first.json;
+    const beat = async () => {
+      const answer = await client.send('POST', '/v1/session/heartbeat', {
+        node_to_queries: { [node_id]: [id, '0123456789abcdef0123456789abcdef'] },
+      });
+      t.equal(answer.status, 200, answer.text);
+      t.match(answer.headers.get('content-type'), /^application\/json/);
+      return (JSON.parse(answer.text) as { queries_to_remove: string[] }).queries_to_remove;
+    };
+    t.strictSame(await beat(), ['0123456789abcdef0123456789abcdef']);
+    await client.get(first.json.final_uri);
+    t.strictSame((await beat()).sort(), ['0123456789abcdef0123456789abcdef', id].sort());
+  });
+
+  await t.test('logout ends what is held', async (t) => {
+    const client = await stage.connect();
+    await client.run('CREATE TABLE held (id INT PRIMARY KEY)');
+    await client.run('BEGIN');
+    await client.run('INSERT INTO held VALUES (1)');
+    t.equal(client.session.need_keep_alive, true, 'it would not log out otherwise');
+    const answer = await client.send('POST', '/v1/session/logout', {});
+    t.equal(answer.status, 200, answer.text);
+    // The row is free again: else this would wait for its lock until it timed out.
+    const other = await stage.connect();
+    const { last } = await other.run('INSERT INTO held VALUES (1)');
+    t.equal(last.error, null);
+    const { last: after } = await client.run('SELECT 1').catch((error: Error) => ({ last: { error } }));
+    t.ok(after.error, 'the session that is held no more is not gone on with in silence');
+    t.match(after.error?.message, /./);
+  });
+
+  await t.test('tokens can be refreshed where they are given', async (t) => {
+    const client = await stage.connect();
+    const { tokens } = JSON.parse((await client.login()).text) as {
+      tokens?: { session_token: string; refresh_token: string };
+    };
+    if (tokens === undefined || tokens === null) return t.pass('none are given');
+    const bearer = { authorization: `Bearer ${tokens.session_token}` };
+    t.equal((await client.send('POST', '/v1/query', { sql: 'SELECT 1' }, bearer)).json.error, null);
+    const refreshed = await client.send(
+      ...(['POST', '/v1/session/refresh', { session_token: tokens.session_token }] as const),
+      { authorization: `Bearer ${tokens.refresh_token}` },
+    );
+    t.equal(refreshed.status, 200, refreshed.text);
+    const fresh = JSON.parse(refreshed.text) as { session_token: string; tokens: { session_token: string } };
+    t.type(fresh.session_token, 'string', 'clients look for it here');
+    t.equal(fresh.tokens.session_token, fresh.session_token, 'and servers put it there');
+    return undefined;
+  });
+});

@@ -1,0 +1,73 @@
+import { checkAnswer, type Replay, type Shape, testRecorded } from './recorded.ts';
+
+// As databend-py writes them: a path that ends in a slash, no login and no query id, of which it names that of the last
+// answer on pages. It takes a session that is null for none, and then begins with its first one again.
+const py: Shape = {
+  client: 'databend-py',
+  headers: {
+    'user-agent': 'databend-py/0.6.4',
+    'content-type': 'application/json',
+    accept: 'application/json',
+    'x-databend-route': 'warehouse',
+  },
+  queryPath: '/v1/query/',
+  queryId: null,
+  session: (database) => ({ database }),
+  body: { string_fields: true },
+  login: null,
+  before: '',
+  readsFinal: true,
+  keepsSession: false,
+};
+
+await testRecorded(py, async (t, stage) => {
+  const needed = ['error', 'next_uri', 'schema', 'data', 'session'];
+
+  await t.test('every body has what is read without a look, and a session', async (t) => {
+    const client = await stage.connect();
+    for (const [sql, more] of [
+      ['SELECT 1', {}],
+      ['SELECT id FROM many ORDER BY id', {}],
+      ['INSERT INTO counted VALUES (1000, 1)', {}],
+      ['SELECT SLEEP(1.5)', { pagination: { wait_time_secs: 1 } }],
+      ['SELECT * FROM absent', {}],
+    ] as const) {
+      const { answers } = await client.run(sql, more);
+      for (const answer of answers) {
+        checkAnswer(t, answer);
+        for (const name of needed) t.ok(name in answer.json, `${name}: ${sql}`);
+      }
+      t.match(
+        answers[0]?.json.session,
+        { database: stage.database },
+        `what POST gives is all that is looked at: ${sql}`,
+      );
+    }
+  });
+
+  await t.test('the session of a slow statement is not lost', async (t) => {
+    const client = await stage.connect();
+    await client.run('SET SESSION group_concat_max_len = 4321');
+    await client.run('SELECT SLEEP(1.2)', { pagination: { wait_time_secs: 1 } });
+    t.strictSame((await client.run('SELECT @@group_concat_max_len')).rows, [['4321']]);
+  });
+
+  await t.test('NULL is a text where the setting asks for it', async (t) => {
+    const client = await stage.connect();
+    const select = (as: Replay) => as.run("SELECT NULL AS n, 'NULL' AS s, 1 AS i, CAST(NULL AS DATE) AS d");
+    t.strictSame((await select(client)).rows, [[null, 'NULL', '1', null]]);
+    client.session = { ...client.session, settings: { ...client.session.settings, format_null_as_str: '1' } };
+    t.strictSame((await select(client)).rows, [['NULL', 'NULL', '1', 'NULL']]);
+    t.equal(client.session.settings?.['format_null_as_str'], '1', 'it is carried on');
+    t.strictSame((await select(client)).rows, [['NULL', 'NULL', '1', 'NULL']]);
+  });
+
+  await t.test('slashes may be doubled, and end a path', async (t) => {
+    const client = await stage.connect();
+    const first = (await client.post('SELECT id FROM many ORDER BY id')).json;
+    const page = await client.get(`/${first.next_uri}/`);
+    t.equal(page.status, 200, page.text.slice(0, 300));
+    t.equal(page.json.data[0]?.[0], '10000');
+    t.equal((await client.get(`/${first.final_uri}/`)).status, 200);
+  });
+});

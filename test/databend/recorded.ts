@@ -1,0 +1,549 @@
+// Requests of clients that cannot be run here, in the shapes that they have on the wire, replayed over plain HTTP. What all
+// of those clients need of the answers is held to in this file, what one of them needs in the file of its name.
+
+import { createHash, randomUUID } from 'node:crypto';
+import t, { type Test } from 'tap';
+import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
+import { cellCases, makeCellTable, nameOf } from './cells.ts';
+
+/** The session that a client carries. Members that are not named are its server's business. */
+export interface Carried {
+  readonly database?: string | null;
+  readonly settings?: Readonly<Record<string, string>> | null;
+  readonly txn_state?: string | null;
+  readonly need_sticky?: boolean | null;
+  readonly need_keep_alive?: boolean | null;
+  readonly internal?: string | null;
+}
+
+interface Progress {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export interface Body {
+  readonly id: string;
+  readonly session_id: string;
+  readonly node_id: string;
+  readonly state: 'Starting' | 'Running' | 'Failed' | 'Succeeded';
+  readonly session: Carried | null;
+  readonly error: { readonly code: number; readonly message: string; readonly detail?: string } | null;
+  readonly schema: readonly { readonly name: string; readonly type: string }[];
+  readonly data: readonly (readonly (string | null)[])[];
+  readonly result_timeout_secs: number;
+  readonly settings?: Readonly<Record<string, string>> | null;
+  readonly stats: {
+    readonly scan_progress: Progress;
+    readonly write_progress: Progress;
+    readonly result_progress: Progress;
+    readonly running_time_ms: number;
+  };
+  readonly stats_uri: string;
+  readonly final_uri: string;
+  readonly next_uri: string | null;
+  readonly kill_uri: string;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** Throws if the answer is something else. */
+  readonly json: Body;
+}
+
+/** How a client writes its requests. */
+export interface Shape {
+  readonly client: string;
+  /** Of each request. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly queryPath: string;
+  /**
+   * What the header of that name says on each request: which connection's query it is, and the how manieth; null: the client
+   * names a query as the server did, and on its pages alone.
+   */
+  readonly queryId: ((connection: string, count: number) => string) | null;
+  /** The session before the first answer. */
+  readonly session: (database: string) => object;
+  /** Members of each POST beside sql and session. */
+  readonly body: object;
+  /** null: the client does not log in. */
+  readonly login: ((database: string) => object) | null;
+  /** What it puts before the URIs that it is given. */
+  readonly before: string;
+  /** Whether /final is a page like others to it; else it stops before and asks for final_uri at the end. */
+  readonly readsFinal: boolean;
+  /** Whether a session that is null leaves the one that is carried as it is; else it is forgotten. */
+  readonly keepsSession: boolean;
+}
+
+export interface Ran {
+  readonly answers: readonly Answer[];
+  readonly first: Body;
+  /** The last one that was not asked for at final_uri. */
+  readonly last: Body;
+  readonly rows: readonly (readonly (string | null)[])[];
+}
+
+/** One connection of a client. */
+export class Replay {
+  readonly #base: string;
+  readonly #shape: Shape;
+  readonly #database: string;
+  readonly #authorization: string;
+  readonly #cookies = new Map([['cookie_enabled', 'true']]);
+  readonly #connection = randomUUID();
+  #count = 0;
+  #node = '';
+  session: Carried;
+
+  constructor(base: string, shape: Shape, { user, password, database }: Stage) {
+    this.#base = base;
+    this.#shape = shape;
+    this.#database = database;
+    this.#authorization = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
+    this.session = shape.session(database);
+  }
+
+  /** @param body is sent as JSON */
+  async send(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {
+    const response = await fetch(this.#base + path, {
+      method,
+      headers: {
+        authorization: this.#authorization,
+        cookie: [...this.#cookies].map((pair) => pair.join('=')).join('; '),
+        ...this.#shape.headers,
+        ...(this.#shape.queryId !== null && {
+          'x-databend-query-id': this.#shape.queryId(this.#connection, this.#count),
+        }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    for (const cookie of response.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=;]+)=([^;]*)/.exec(cookie) ?? [];
+      this.#cookies.set(name, value);
+    }
+    const text = await response.text();
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      get json() {
+        return JSON.parse(text) as Body;
+      },
+    };
+  }
+
+  login(): Promise<Answer> {
+    const body = this.#shape.login?.(this.#database) ?? {};
+    return this.send('POST', '/v1/session/login', body);
+  }
+
+  /** Starts a statement, with the next query id unless it is started again. */
+  async post(sql: string, more: object = {}, again = false): Promise<Answer> {
+    if (!again) this.#count++;
+    const sticky = this.session.need_sticky ? { 'x-databend-sticky-node': this.#node } : {};
+    const body = { session: this.session, sql, ...this.#shape.body, ...more };
+    const answer = await this.send('POST', this.#shape.queryPath, body, sticky);
+    if (answer.status === 200) this.#heed(answer.json, true);
+    return answer;
+  }
+
+  /** Asks for a URI of an answer as the client does. */
+  async get(uri: string, method: 'GET' | 'POST' = 'GET'): Promise<Answer> {
+    const named = this.#shape.queryId === null ? { 'x-databend-query-id': uri.split('/')[3] ?? '' } : {};
+    return this.send(method, this.#shape.before + uri, undefined, { 'x-databend-sticky-node': this.#node, ...named });
+  }
+
+  /** Starts a statement, reads all that it gives and closes it. */
+  async run(sql: string, more: object = {}): Promise<Ran> {
+    const answers = [await this.post(sql, more)];
+    for (;;) {
+      const answer = answers.at(-1) as Answer;
+      if (answer.status !== 200) throw new Error(`${sql}: ${answer.status} ${answer.text}`);
+      const { next_uri, error } = answer.json;
+      if (next_uri === null || error !== null || (!this.#shape.readsFinal && next_uri.endsWith('/final'))) break;
+      const page = await this.get(next_uri);
+      answers.push(page);
+      if (page.status === 200) this.#heed(page.json, false);
+    }
+    const bodies = answers.map(({ json }) => json);
+    const [first, last] = [bodies[0], bodies.at(-1)] as [Body, Body];
+    if (!this.#shape.readsFinal) answers.push(await this.get(last.final_uri));
+    return { answers, first, last, rows: bodies.flatMap(({ data }) => data) };
+  }
+
+  #heed({ session, node_id }: Body, isFirst: boolean): void {
+    if (isFirst) this.#node = node_id;
+    if (session !== null) this.session = session;
+    else if (isFirst && !this.#shape.keepsSession) this.session = { database: this.#database };
+  }
+}
+
+/** What the tests of a client have: a service on one of the databases, and a user. */
+export interface Stage {
+  readonly server: DatabaseServer;
+  readonly url: string;
+  readonly user: string;
+  readonly password: string;
+  readonly database: string;
+  readonly other: string;
+  connect(shape?: Shape): Promise<Replay>;
+}
+
+/** Holds the service to what a client needs, on both databases. */
+export async function testRecorded(shape: Shape, more: (t: Test, stage: Stage) => Promise<void>): Promise<void> {
+  t.setTimeout(240_000);
+  for (const server of await sharedServers()) {
+    await t.test(`${shape.client} on ${server.kind} ${server.version}`, async (t) => {
+      const stage = await startStage(t, server, shape);
+      await testAnswers(t, stage, shape);
+      await testSession(t, stage);
+      await testEnds(t, stage, shape);
+      await more(t, stage);
+    });
+  }
+}
+
+async function startStage(t: Test, server: DatabaseServer, shape: Shape): Promise<Stage> {
+  const database = `recorded_${randomUUID().replaceAll('-', '').slice(0, 12)}`;
+  const [other, user, password] = [`${database}_b`, database, 'p:a ss é'];
+  await server.sql(
+    `CREATE DATABASE ${database} CHARACTER SET utf8mb4; CREATE DATABASE ${other};
+    CREATE USER ${user}@'%' IDENTIFIED BY '${password}';
+    GRANT ALL ON ${database}.* TO ${user}@'%'; GRANT ALL ON ${other}.* TO ${user}@'%';`,
+  );
+  t.teardown(() => server.sql(`DROP DATABASE ${database}; DROP DATABASE ${other}; DROP USER ${user}@'%'`));
+  const sluice = await startSluice(['--mysql_url', server.url, '--worker_threads', '1']);
+  t.teardown(() => sluice.stop());
+  const stage: Stage = {
+    ...{ server, url: sluice.url, user, password, database, other },
+    connect: async (as = shape) => {
+      const client = new Replay(sluice.url, as, stage);
+      if (as.login !== null) {
+        const { status, text } = await client.login();
+        if (status !== 200) throw new Error(`login: ${status} ${text}`);
+      }
+      return client;
+    },
+  };
+  return stage;
+}
+
+/** Members that one client or another reads without a look whether they are there. */
+const members = ['id', 'session_id', 'node_id', 'state', 'session', 'error', 'schema', 'data', 'affect', 'stats'];
+const uris = ['stats_uri', 'final_uri', 'next_uri', 'kill_uri'] as const;
+
+/** Holds an answer about a query to what clients cannot do without, whatever was asked. */
+export function checkAnswer(t: Test, { status, headers, text, json }: Answer): void {
+  t.equal(status, 200, text.slice(0, 500));
+  t.match(headers.get('content-type'), /^application\/json/);
+  t.ok(headers.get('x-databend-version'));
+  t.strictSame(
+    [...members, ...uris, 'warnings', 'result_timeout_secs'].filter((name) => !(name in json)),
+    [],
+    'members are missing',
+  );
+  t.equal(headers.get('x-databend-query-id'), json.id);
+  t.equal(headers.get('x-databend-query-state'), json.state);
+  t.equal(headers.get('x-databend-query-page-rows'), String(json.data.length));
+  t.ok(json.node_id, 'JDBC fails without a node');
+  t.ok(json.result_timeout_secs > 0);
+  for (const name of uris) {
+    const uri = json[name];
+    if (name !== 'next_uri' || uri !== null) t.match(uri, /^\/v1\/query\/[^?]+$/, 'JDBC escapes a question mark');
+  }
+  for (const name of ['scan_progress', 'write_progress', 'result_progress'] as const) {
+    t.match(json.stats[name], { rows: Number, bytes: Number });
+  }
+  t.type(json.stats.running_time_ms, 'number');
+  t.ok(Array.isArray(json.schema));
+  if (json.data.length > 0) t.not(json.schema.length, 0, 'rows come with their columns');
+  for (const field of json.schema) t.match(field, { name: String, type: String });
+  for (const row of json.data) {
+    t.equal(row.length, json.schema.length);
+    for (const cell of row) if (cell !== null && typeof cell !== 'string') t.fail(`a cell is no text: ${cell}`);
+  }
+  for (const value of Object.values(json.session?.settings ?? {})) t.type(value, 'string', 'settings are texts');
+  if (json.error !== null) {
+    t.match(json.error, { code: Number, message: String });
+    t.ok(json.error.code > 0 && json.error.code < 65_536, `clients have no room for the code ${json.error.code}`);
+  }
+}
+
+async function testAnswers(t: Test, stage: Stage, shape: Shape): Promise<void> {
+  const { server, database } = stage;
+
+  await t.test('cells of every type, and their names', async (t) => {
+    const client = await stage.connect();
+    for (const [number, cellCase] of cellCases.entries()) {
+      const expected = await makeCellTable(server, database, `cells_${number}`, cellCase);
+      const { answers, rows, first } = await client.run(`SELECT v FROM cells_${number} ORDER BY id`);
+      for (const answer of answers) checkAnswer(t, answer);
+      t.strictSame(rows.flat(), expected, cellCase.type);
+      t.strictSame(first.schema, [{ name: 'v', type: `Nullable(${nameOf(cellCase, server.kind)})` }], cellCase.type);
+    }
+    await server.sql(
+      `SET sql_mode = ''; CREATE TABLE filled (i INT NOT NULL, s VARCHAR(5) NOT NULL, d DATE NOT NULL, m DATETIME NOT NULL);
+      INSERT INTO filled VALUES (1, 'a', '0000-00-00', '0000-00-00 00:00:00')`,
+      { database },
+    );
+    const { first, rows } = await client.run('SELECT * FROM filled');
+    t.strictSame(
+      first.schema.map(({ type }) => type),
+      ['Int32', 'String', 'Nullable(Date)', 'Nullable(Timestamp)'],
+    );
+    t.strictSame(rows, [['1', 'a', null, null]]);
+    t.strictSame((await client.run('SELECT NULL AS n')).rows, [[null]]);
+  });
+
+  await t.test('a result of many pages', async (t) => {
+    const client = await stage.connect();
+    const digits = 'SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4';
+    await server.sql(
+      `CREATE TABLE five (d INT); INSERT INTO five ${digits};
+      CREATE TABLE many (id INT PRIMARY KEY, v VARCHAR(40));
+      INSERT INTO many SELECT a.d + 5 * b.d + 25 * c.d + 125 * d.d + 625 * e.d + 3125 * f.d, MD5(a.d + 5 * b.d + f.d)
+      FROM five a, five b, five c, five d, five e, five f;
+      INSERT INTO many SELECT id + 15625, v FROM many`,
+      { database },
+    );
+    const { answers, rows } = await client.run('SELECT id, v FROM many ORDER BY id');
+    for (const answer of answers) checkAnswer(t, answer);
+    const direct = await server.sql('SELECT id, v FROM many ORDER BY id', { database });
+    t.equal(rows.length, 31_250);
+    t.equal(
+      sha256(rows.map((row) => row.join('\t')).join('\n')),
+      sha256(direct),
+      'the rows are those of a direct read',
+    );
+    t.ok(answers.filter(({ json }) => json.data.length > 0).length > 3, 'there are several pages');
+  });
+
+  await t.test('a page may be asked for again, and one past the end is empty', async (t) => {
+    const client = await stage.connect();
+    const first = (await client.post('SELECT id, v FROM many ORDER BY id')).json;
+    t.equal(first.data.length, 10_000);
+    const { next_uri: uri } = first as { next_uri: string };
+    const [page, again] = [await client.get(uri), await client.get(uri)];
+    t.equal(page.json.data[0]?.[0], '10000');
+    t.strictSame(again.json.data, page.json.data);
+    const past = await client.get((await client.get(page.json.next_uri ?? '')).json.next_uri ?? '');
+    checkAnswer(t, past);
+    const state = await client.get(first.stats_uri);
+    t.equal(state.status, 200);
+    t.match(state.json, { state: 'Succeeded', error: null, stats: { running_time_ms: Number } });
+    t.equal((await client.get(first.final_uri)).status, 200);
+  });
+
+  await t.test('rows that a statement changes are counted', async (t) => {
+    const client = await stage.connect();
+    await client.run('CREATE TABLE counted (id INT PRIMARY KEY, v INT)');
+    for (const [sql, word, count] of [
+      ['INSERT INTO counted VALUES (1, 1), (2, 2), (3, 3)', 'inserted', '3'],
+      ['UPDATE counted SET v = 9 WHERE id < 3', 'updated', '2'],
+      ['DELETE FROM counted WHERE id = 3', 'deleted', '1'],
+      ['DELETE FROM counted WHERE id = 77', 'deleted', '0'],
+      ['  insert into counted values (4, 4)', 'inserted', '1'],
+    ] as const) {
+      const { answers, rows, last } = await client.run(sql);
+      for (const answer of answers) checkAnswer(t, answer);
+      t.strictSame(rows, [[count]], sql);
+      const withRow = answers.find(({ json }) => json.data.length > 0)?.json as Body;
+      t.strictSame(withRow.schema, [{ name: `number of rows ${word}`, type: 'UInt64' }], sql);
+      t.equal(withRow.stats.write_progress.rows, Number(count), sql);
+      t.equal(last.stats.write_progress.rows, Number(count), sql);
+    }
+    const slow = 'INSERT INTO counted SELECT 10 + SLEEP(1.2), 1 UNION ALL SELECT 11 + SLEEP(1.2), 1';
+    const ran = await client.run(slow, { pagination: { wait_time_secs: 1 } });
+    t.equal(ran.first.state, 'Running', 'it was still at work');
+    t.strictSame(ran.rows, [['2']], 'also of a slow one');
+    t.equal(await server.sql('SELECT COUNT(*) FROM counted', { database }), '5');
+  });
+
+  await t.test('errors of SQL', async (t) => {
+    const client = await stage.connect();
+    for (const [sql, code] of [
+      ['SELECT * FROM absent', 1146],
+      ['SELEC 1', 1064],
+      ['INSERT INTO counted VALUES (1, 1)', 1062],
+      ['', 1065],
+    ] as const) {
+      const answer = await client.post(sql);
+      checkAnswer(t, answer);
+      t.match(answer.json, { state: 'Failed', error: { code }, data: [] }, sql);
+      const final = await client.get(answer.json.final_uri);
+      t.equal(final.status, 200);
+      t.equal(final.json.next_uri, null);
+    }
+    const late = 'SELECT IF(id = 25000, (SELECT d FROM five), id) FROM many ORDER BY id';
+    const { last, rows } = await client.run(late);
+    t.match(last, { state: 'Failed', error: { code: 1242 }, data: [] });
+    t.ok(rows.length < 31_250);
+    t.strictSame((await client.run('SELECT 1')).rows, [['1']], 'the connection goes on');
+  });
+
+  await t.test('a wrong password, and no such query', async (t) => {
+    const wrong = new Replay(stage.url, shape, { ...stage, password: 'wrong' });
+    for (const answer of [await wrong.login(), await wrong.post('SELECT 1')]) {
+      t.equal(answer.status, 401);
+      t.match(answer.json.error, { code: Number, message: String });
+    }
+    const client = await stage.connect();
+    const absent = await client.get('/v1/query/0123456789abcdef0123456789abcdef/page/1');
+    t.equal(absent.status, 404);
+    t.match(absent.json.error, { code: Number, message: String });
+  });
+
+  await t.test('the other dialect is not touched', async (t) => {
+    const answer = await fetch(`${stage.url}/v1/query`, {
+      method: 'POST',
+      headers: {
+        authorization: `Basic ${Buffer.from(`${stage.user}:${stage.password}`).toString('base64')}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ sql: 'SELECT 1 AS n' }),
+    });
+    t.strictSame(
+      [...answer.headers.keys()].filter((name) => name.startsWith('x-databend') || name === 'set-cookie'),
+      [],
+    );
+    t.match(await answer.json(), { schema: { fields: [{ name: 'n' }] }, data: [[1]], affected_rows: 0 });
+  });
+}
+
+async function testSession(t: Test, stage: Stage): Promise<void> {
+  const { server, database, other } = stage;
+  const cell = async (client: Replay, sql: string) => (await client.run(sql)).rows[0]?.[0];
+
+  await t.test('USE and SET reach the next statement, and nobody else', async (t) => {
+    const [client, bystander] = [await stage.connect(), await stage.connect()];
+    t.equal(await cell(client, 'SELECT DATABASE()'), database);
+    await client.run(`USE ${other}`);
+    t.equal(client.session.database, other);
+    t.equal(await cell(client, 'SELECT DATABASE()'), other);
+    await client.run('SET SESSION group_concat_max_len = 4321');
+    t.equal(await cell(client, 'SELECT @@group_concat_max_len'), '4321');
+    await client.run("SET time_zone = '+02:00'");
+    t.equal(await cell(client, 'SELECT @@time_zone'), '+02:00');
+    t.equal(await cell(client, 'SELECT @@group_concat_max_len'), '4321', 'what was set before stays set');
+    t.equal(await cell(client, 'SELECT DATABASE()'), other);
+    t.strictSame(
+      [await cell(bystander, 'SELECT DATABASE()'), await cell(bystander, 'SELECT @@group_concat_max_len = 4321')],
+      [database, '0'],
+    );
+    t.notOk(client.session.need_sticky, 'nothing of it needs a connection');
+  });
+
+  await t.test('settings that the database does not know break nothing', async (t) => {
+    const client = await stage.connect();
+    client.session = { ...client.session, settings: { ...client.session.settings, max_threads: '8', warehouse: 'w' } };
+    t.equal(await cell(client, 'SELECT 7'), '7');
+    await client.run(`USE ${other}`);
+    t.match(client.session.settings, { max_threads: '8', warehouse: 'w' });
+    t.equal(await cell(client, 'SELECT DATABASE()'), other);
+  });
+
+  await t.test('a transaction is kept until it ends', async (t) => {
+    const client = await stage.connect();
+    await client.run('CREATE TABLE kept (id INT PRIMARY KEY)');
+    const seen = () => server.sql('SELECT COUNT(*) FROM kept', { database });
+    for (const [end, expected] of [
+      ['ROLLBACK', '0'],
+      ['COMMIT', '1'],
+    ] as const) {
+      await client.run('BEGIN');
+      t.match(client.session, { txn_state: 'Active', need_sticky: true, need_keep_alive: true, internal: /./ });
+      await client.run('INSERT INTO kept VALUES (1)');
+      t.equal(await seen(), '0', 'nobody else sees the row yet');
+      t.equal(await cell(client, 'SELECT COUNT(*) FROM kept'), '1');
+      const failed = await client.run('INSERT INTO kept VALUES (1)');
+      t.equal(failed.last.error?.code, 1062);
+      t.equal(client.session.txn_state, 'Active', 'an error of a statement does not end it');
+      await client.run(end);
+      t.match(client.session, { txn_state: 'AutoCommit', need_sticky: false });
+      t.equal(await seen(), expected, end);
+    }
+  });
+
+  await t.test('a handle that was changed, or is of another user, opens nothing', async (t) => {
+    const client = await stage.connect();
+    await client.run('BEGIN');
+    await client.run('INSERT INTO kept VALUES (50)');
+    const { session } = client;
+    const handle = session.internal as string;
+    const middle = handle.length >> 1;
+    const digit = handle[middle] === '0' ? '1' : '0';
+    for (const internal of [
+      `${handle.slice(0, middle)}${digit}${handle.slice(middle + 1)}`,
+      `${handle}x`,
+      'nonsense',
+    ]) {
+      client.session = { ...session, internal };
+      const answer = await client.post('SELECT COUNT(*) FROM kept WHERE id = 50');
+      t.ok(answer.status === 400 || answer.json.error !== null, answer.text.slice(0, 300));
+      t.notMatch(answer.text, /"data":\[\[/);
+    }
+    client.session = session;
+    t.equal(await cell(client, 'SELECT COUNT(*) FROM kept WHERE id = 50'), '1', 'the right one does');
+    await client.run('ROLLBACK');
+  });
+}
+
+async function testEnds(t: Test, stage: Stage, shape: Shape): Promise<void> {
+  const { server, database } = stage;
+  const running = (mark: string) =>
+    server.sql(`SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%SLEEP(600) AS ${mark}%'`, {
+      user: stage.user,
+      password: stage.password,
+    });
+
+  for (const [how, verb] of [
+    ['GET', 'kill_uri'],
+    ['POST', 'kill_uri'],
+    ['GET', 'final_uri'],
+    ['POST', 'final_uri'],
+  ] as const) {
+    await t.test(`a statement is ended by ${how} of ${verb}`, async (t) => {
+      const client = await stage.connect();
+      const mark = `m${randomUUID().replaceAll('-', '')}`;
+      const answer = await client.post(`SELECT SLEEP(600) AS ${mark}`, { pagination: { wait_time_secs: 0 } });
+      checkAnswer(t, answer);
+      t.match(answer.json.state, /^(Starting|Running)$/);
+      t.ok(answer.json.next_uri, 'there is something to wait for');
+      await until(async () => (await running(mark)) === '1');
+      t.equal((await client.get(answer.json[verb], how)).status, 200);
+      await until(async () => (await running(mark)) === '0');
+      const page = await client.get(answer.json.next_uri ?? '');
+      t.equal(page.status, 400);
+      t.match(page.json.error, { code: Number, message: /./ });
+      t.equal((await client.get(answer.json.final_uri)).status, 200, 'it can be closed all the same');
+      t.equal((await client.get(answer.json.kill_uri)).status, 200);
+    });
+  }
+
+  if (shape.queryId === null) return;
+  await t.test('a POST that is sent again is run once', async (t) => {
+    const client = await stage.connect();
+    await client.run('CREATE TABLE once (v INT)');
+    const sql = 'INSERT INTO once VALUES (1)';
+    const { session } = client;
+    const first = await client.post(sql);
+    client.session = session;
+    const again = await client.post(sql, {}, true);
+    t.equal(first.json.error, null);
+    t.equal(again.json.id, first.json.id);
+    t.strictSame([again.json.data, again.json.schema], [first.json.data, first.json.schema]);
+    client.session = session;
+    const different = await client.post('INSERT INTO once VALUES (2)', {}, true);
+    t.ok([400, 409].includes(different.status), `${different.status} ${different.text.slice(0, 300)}`);
+    t.equal(await server.sql('SELECT GROUP_CONCAT(v) FROM once', { database }), '1');
+  });
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}

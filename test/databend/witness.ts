@@ -1,0 +1,64 @@
+// What stands between a client and the service, and sees what they say to each other.
+
+import { createServer, type IncomingHttpHeaders, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Test } from 'tap';
+
+export interface Seen {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  /** Of the answer; 0 as long as there is none. */
+  status: number;
+}
+
+export interface Witness {
+  readonly port: number;
+  readonly seen: readonly Seen[];
+  /** The next answer to a request of that method and path is not passed on: the client's connection is cut instead. */
+  cutNext(method: string, path: RegExp): void;
+}
+
+/** Starts a witness on a free port. It ends with the test. */
+export async function startWitness(t: Test, target: string): Promise<Witness> {
+  const seen: Seen[] = [];
+  let cut: { readonly method: string; readonly path: RegExp } | null = null;
+  const server = createServer((incoming, outgoing) => {
+    const { method = '', url: path = '', headers } = incoming;
+    const chunks: Buffer[] = [];
+    incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+    incoming.on('end', () => {
+      const body = Buffer.concat(chunks);
+      const entry = { method, path, headers, body: body.toString(), status: 0 };
+      seen.push(entry);
+      const onward = request(target + path, { method, headers, agent: false }, (answer) => {
+        entry.status = answer.statusCode ?? 0;
+        if (cut !== null && cut.method === method && cut.path.test(path)) {
+          cut = null;
+          answer.resume();
+          answer.on('end', () => incoming.socket.destroy());
+          return;
+        }
+        outgoing.writeHead(entry.status, answer.headers);
+        answer.pipe(outgoing);
+      });
+      // Whichever side goes takes the other with it, as if there were nothing in between.
+      onward.on('error', () => incoming.socket.destroy());
+      outgoing.on('close', () => onward.destroy());
+      onward.end(body);
+    });
+  }).listen(0, '127.0.0.1');
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await new Promise((resolve) => server.once('listening', resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    seen,
+    cutNext: (method, path) => {
+      cut = { method, path };
+    },
+  };
+}
