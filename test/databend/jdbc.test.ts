@@ -19,7 +19,7 @@ const jdbc: Shape = {
   login: (database) => ({ database, settings: {} }),
   before: '/',
   readsFinal: false,
-  keepsSession: true,
+  takesSession: 'from all',
 };
 
 await testRecorded(jdbc, async (t, stage) => {
