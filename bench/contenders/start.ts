@@ -1,11 +1,18 @@
 import type { DatabaseServer } from '../../test/support/servers.ts';
 import type { Contender } from './contender.ts';
+import { DatabendDriver } from './databend-driver.ts';
 import { Fastify } from './fastify.ts';
 import { Floor } from './floor.ts';
 import { NativeClient } from './native-client.ts';
 import { Sluice, type SluiceOptions } from './sluice.ts';
 
-export type ContenderName = 'sluice' | 'native client' | 'floor' | 'fastify whole' | 'fastify pages';
+export type ContenderName =
+  | 'sluice'
+  | 'databend-driver'
+  | 'native client'
+  | 'floor'
+  | 'fastify whole'
+  | 'fastify pages';
 
 export interface ContenderOptions {
   readonly sluiceOptions?: SluiceOptions;
@@ -21,6 +28,8 @@ export async function startContender(
   switch (name) {
     case 'sluice':
       return Sluice.start(database, options.sluiceOptions);
+    case 'databend-driver':
+      return DatabendDriver.start(database, options.sluiceOptions);
     case 'native client':
       return new NativeClient(database);
     case 'floor':
