@@ -1,7 +1,7 @@
 import { effectOf } from '../wire/effect.ts';
 import type { SessionState } from '../wire/statement.ts';
 import { wordAt } from '../wire/words.ts';
-import type { PlainCommand } from './connection.ts';
+import type { PlainCommand } from './commands.ts';
 import type { Ending } from './packets.ts';
 import { fateOf } from './variables.ts';
 
