@@ -68,7 +68,8 @@ export function isAnswered(error: DriverError): boolean {
 }
 
 /** What both servers say to a statement of blanks (ER_EMPTY_QUERY). */
-export const emptyStatement = failureOf({ code: 1065, sqlstate: '42000', message: 'Query was empty' }, 'not_started');
+export const emptyQuery: Cause = { code: 1065, sqlstate: '42000', message: 'Query was empty' };
+export const emptyStatement = failureOf(emptyQuery, 'not_started');
 
 /** What the servers find before they begin a statement that stands alone. */
 const notStarted = new Set([

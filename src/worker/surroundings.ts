@@ -4,9 +4,10 @@ import type { ToWorker } from '../wire/messages.ts';
 import type { Params } from '../wire/statement.ts';
 import { type CleanState, WayBack } from './clean-state.ts';
 import { type BoundStatement, Pipeline, type PlainCommand } from './commands.ts';
+import { saysNothing } from './comments.ts';
 import type { Connection } from './connection.ts';
 import type { Execution } from './execution.ts';
-import { type DriverError, ServerError } from './failures.ts';
+import { type DriverError, emptyQuery, ServerError } from './failures.ts';
 import { HeldSession, track } from './held-session.ts';
 import { absorbKill } from './kill.ts';
 import type { Ending } from './packets.ts';
@@ -19,10 +20,12 @@ const ping = new WayBack([{ type: 'ping' }]);
 
 /**
  * Has a statement prepared, and binds its parameters. If that cannot be done it is closed again.
- * @returns why the parameters do not suit it, if they do not
+ * @returns why it is not to be run, if there is nothing to run or the parameters do not suit it
  * @throws DriverError if it cannot be prepared
  */
 async function prepare(connection: Connection, sql: string, params: Params): Promise<BoundStatement | Cause> {
+  // MySQL would say of comments that they cannot be prepared.
+  if (saysNothing(sql)) return emptyQuery;
   const statement = positional(sql, params);
   if ('missing' in statement) return causes.paramMissing(statement.missing);
   const { values } = statement;
