@@ -107,7 +107,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       maxPreparedStatements: 1,
       // As the native clients have it: affected rows are those changed, and SQL is read as it stands. Without
       // LOCAL_FILES the server refuses LOAD DATA LOCAL by itself.
-      // Query attributes would come before the text of every statement.
+      // Query attributes would come before the text of every statement. What is prepared may call a procedure that has rows.
       flags: ['-FOUND_ROWS', '-IGNORE_SPACE', '-LOCAL_FILES', '-CLIENT_QUERY_ATTRIBUTES', 'PS_MULTI_RESULTS'],
     }) as unknown as DriverConnection;
     if ('host' in address && address.tls !== null) guardTls(driver, address.host, address.tls);

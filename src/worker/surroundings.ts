@@ -184,7 +184,7 @@ export class Surroundings {
   }
 
   /** What makes the connection as new if nothing but the statement has run on it. */
-  #wayBack(execution: Execution) {
+  #wayBack(execution: Execution): WayBack | null {
     return this.#held === null ? this.#cleanState.wayBack(execution.sql) : null;
   }
 
@@ -223,7 +223,7 @@ export class Surroundings {
       }
     }
     // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
-    if (execution.leftUtf8) await connection.query('SET NAMES utf8mb4');
+    if (execution.leftUtf8 || this.#told?.leftUtf8) await connection.query('SET NAMES utf8mb4');
   }
 
   async #clean(execution: Execution): Promise<void> {
@@ -244,14 +244,16 @@ export class Surroundings {
     const held = this.#held ?? new HeldSession(this.#cleanState.database, this.#readOnly);
     await this.#behind?.catch(() => {});
     let told = this.#told;
-    // A kill may have hit what would have told.
     if (this.#host.isKilled || (told === null && (this.#readOnly || HeldSession.mustAsk(execution.ending)))) {
       if (told !== null) held.prepared(told);
       await ping.run(this.#connection, (ending) => {
         told = ending;
       });
     }
+    // A kill may have hit what was sent before the statement.
+    if (this.#host.isKilled) held.forgetVariables();
     held.ended(execution.sql, execution.ending, told);
+    this.#told = told;
     execution.session = held.state;
   }
 }
