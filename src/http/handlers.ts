@@ -217,6 +217,8 @@ export class Handlers {
     }
     query.cancelByClient();
     reply(response, this.#repliesOf(query).killed(query));
+    // In Databend's dialect that closes it; a poll that waits has its answer.
+    if (this.#replies.has(query)) queries.finish(query, 'was cancelled by the client');
   }
 
   async #final(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -55,6 +55,10 @@ export function outcomeOfError(effect: Effect): FailureOutcome {
 
 /** The causes that are Sluice's own; the numbers are part of the protocol (decisions, "Our error codes"). */
 export const causes = {
+  /** What the servers say to a wrong number of values (ER_WRONG_ARGUMENTS). */
+  paramCount: (placeholders: number, values: number): Cause =>
+    own(1210, `the statement has ${counted(placeholders, 'placeholder')}, and params has ${counted(values, 'value')}`),
+  paramMissing: (name: string): Cause => own(1210, `params has no value for the placeholder :${name}`),
   noSuchSession: (id: string): Cause =>
     own(90001, `no session '${id}': it never existed, has expired, was one-off, or is another user's`),
   heldSessionEnded: (reason: string): Cause =>
@@ -102,6 +106,10 @@ export const causes = {
   spillFailed: (reason: string): Cause =>
     passing(90010, `result storage failed: rows could not be kept on the server's disk (--data_dir): ${reason}`),
 } as const;
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
 
 function own(code: number, message: string): Cause {
   return { code, sqlstate: 'HY000', message };

@@ -5,11 +5,13 @@ import {
   type Ending,
   isEof,
   isError,
+  type Prepared,
   readColumnCount,
   readColumnDefinition,
   readEof,
   readError,
   readOk,
+  readPrepared,
 } from './packets.ts';
 
 /** Takes what a statement gives back. Bytes are only valid during a call. `ended` or `failed` comes last, once. */
@@ -63,7 +65,10 @@ export class LocalInfileError extends Error {
   }
 }
 
-/** The answer to a COM_QUERY (MySQL internals manual, "COM_QUERY Response"): result sets, the last of them ended. */
+/**
+ * The answer to a COM_QUERY (MySQL internals manual, "COM_QUERY Response"): result sets, the last of them ended. That to a
+ * COM_STMT_EXECUTE is the same, but that its rows are in the binary protocol.
+ */
 export class StatementAnswer implements Answer {
   readonly #sink: ResultSink;
   readonly #extendedMetadata: boolean;
@@ -178,6 +183,41 @@ export class PlainAnswer implements Answer {
     }
     if (!this.#inRows) this.#columnPackets = readColumnCount(bytes, start) + 1;
     return false;
+  }
+
+  payloadTooLarge(): void {}
+}
+
+/** The answer to a COM_STMT_PREPARE (MySQL internals manual, "COM_STMT_PREPARE Response"). What is said of columns is said again. */
+export class PrepareAnswer implements Answer {
+  readonly takeRows = null;
+  readonly #done: (prepared: Prepared) => void;
+  readonly failed: (error: DriverError) => void;
+  #prepared: Prepared | null = null;
+  /** Packets that are still to come. */
+  #definitions = 0;
+
+  constructor(done: (prepared: Prepared) => void, failed: (error: DriverError) => void) {
+    this.#done = done;
+    this.failed = failed;
+  }
+
+  packet(bytes: Buffer, start: number, end: number): boolean {
+    if (this.#prepared === null) {
+      if (isError(bytes, start)) {
+        this.failed(readError(bytes, start, end));
+        return true;
+      }
+      this.#prepared = readPrepared(bytes, start);
+      const { placeholders, columns } = this.#prepared;
+      // Behind definitions comes an EOF.
+      this.#definitions = (placeholders === 0 ? 0 : placeholders + 1) + (columns === 0 ? 0 : columns + 1);
+    } else {
+      this.#definitions--;
+    }
+    if (this.#definitions > 0) return false;
+    this.#done(this.#prepared);
+    return true;
   }
 
   payloadTooLarge(): void {}

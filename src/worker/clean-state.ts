@@ -1,4 +1,5 @@
-import { type Connection, Pipeline, type PlainCommand } from './connection.ts';
+import { Pipeline, type PlainCommand } from './commands.ts';
+import type { Connection } from './connection.ts';
 import { type DriverError, isConnectionLost } from './failures.ts';
 import type { Ending } from './packets.ts';
 

@@ -3,11 +3,12 @@ import { connect, type Socket } from 'node:net';
 import { checkServerIdentity, type TLSSocket } from 'node:tls';
 import mysql from 'mysql2';
 import type { DatabaseAddress, DatabaseTls } from '../wire/messages.ts';
-import { type Answer, PlainAnswer, type ResultSink, StatementAnswer } from './answers.ts';
+import { type Answer, PlainAnswer, PrepareAnswer, type ResultSink, StatementAnswer } from './answers.ts';
+import { type BoundStatement, closePacket, commandPackets, type Pipeline, runPackets } from './commands.ts';
 import type { DriverError } from './failures.ts';
 import { headroomBytes, kernel, readBytes } from './kernel.ts';
 import { PacketStream } from './packet-stream.ts';
-import { type Ending, isError, readError } from './packets.ts';
+import { type Ending, isError, type Prepared, readError } from './packets.ts';
 
 /*
  * The only file that knows mysql2. The driver connects, negotiates TLS and logs in; from then on we write the commands
@@ -36,52 +37,6 @@ interface DriverConnection extends EventEmitter {
   startTLS(onSecure: (error?: Error) => void): void;
   changeUser(options: object, done: (error: DriverError | null) => void): void;
   end(): void;
-}
-
-/** A command of the protocol (MySQL internals manual, "Command Phase"). */
-export type PlainCommand =
-  | { readonly type: 'query'; readonly sql: string }
-  | { readonly type: 'init db'; readonly database: string }
-  | { readonly type: 'ping' }
-  | { readonly type: 'reset connection' };
-
-const commandCodes = { 'init db': 0x02, query: 0x03, ping: 0x0e, 'reset connection': 0x1f } as const;
-const packetBytesMax = 0xffffff;
-const packetHeaderBytes = 4;
-
-/** Commands made ready to be sent, as often as one likes. */
-export class Pipeline {
-  readonly bytes: Buffer;
-  readonly length: number;
-
-  constructor(commands: readonly PlainCommand[]) {
-    this.bytes = Buffer.concat(commands.map((command) => commandPackets(command)));
-    this.length = commands.length;
-  }
-}
-
-const noCommands = new Pipeline([]);
-
-/** The packets of a command, and behind them those of others. */
-function commandPackets(command: PlainCommand, others = noCommands): Buffer {
-  const text = command.type === 'query' ? command.sql : command.type === 'init db' ? command.database : '';
-  const payloadBytes = 1 + Buffer.byteLength(text);
-  // A payload that fills its last packet is followed by an empty one.
-  const packets = Math.floor(payloadBytes / packetBytesMax) + 1;
-  const bytes = Buffer.allocUnsafe(packets * packetHeaderBytes + payloadBytes + others.bytes.length);
-  bytes[packetHeaderBytes] = commandCodes[command.type];
-  bytes.write(text, packetHeaderBytes + 1);
-  for (let packet = packets - 1; packet >= 0; packet--) {
-    const from = packetHeaderBytes + packet * packetBytesMax;
-    const length = Math.min(packetBytesMax, payloadBytes - packet * packetBytesMax);
-    const at = packet * (packetHeaderBytes + packetBytesMax);
-    // The text was written in one piece behind the first header; the last parts move first.
-    if (packet > 0) bytes.copy(bytes, at + packetHeaderBytes, from, from + length);
-    bytes.writeUIntLE(length, at, 3);
-    bytes[at + 3] = packet & 0xff;
-  }
-  others.bytes.copy(bytes, bytes.length - others.bytes.length);
-  return bytes;
 }
 
 export interface ConnectOptions {
@@ -153,8 +108,8 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
       maxPreparedStatements: 1,
       // As the native clients have it: affected rows are those changed, and SQL is read as it stands. Without
       // LOCAL_FILES the server refuses LOAD DATA LOCAL by itself.
-      // Query attributes would come before the text of every statement.
-      flags: ['-FOUND_ROWS', '-IGNORE_SPACE', '-LOCAL_FILES', '-CLIENT_QUERY_ATTRIBUTES'],
+      // Query attributes would come before the text of every statement. What is prepared may call a procedure that has rows.
+      flags: ['-FOUND_ROWS', '-IGNORE_SPACE', '-LOCAL_FILES', '-CLIENT_QUERY_ATTRIBUTES', 'PS_MULTI_RESULTS'],
     }) as unknown as DriverConnection;
     if ('host' in address && address.tls !== null) guardTls(driver, address.host, address.tls);
     const handshake = await new Promise<{ serverVersion: string }>((resolve, reject) => {
@@ -199,10 +154,26 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     return this.#signs;
   }
 
-  /** Sends a statement; what becomes of it, the sink is told. */
-  execute(sql: string, sink: ResultSink): void {
+  /** Sends a statement; what becomes of it, the sink is told. One that was prepared is closed behind it. */
+  execute(statement: string | BoundStatement, sink: ResultSink): void {
     this.#await(new StatementAnswer(sink, this.#driver._mariadbExtendedMetadata));
-    this.#write(commandPackets({ type: 'query', sql }));
+    this.#write(statementPackets(statement));
+  }
+
+  /**
+   * Has a statement prepared.
+   * @throws DriverError
+   */
+  prepare(sql: string): Promise<Prepared> {
+    return new Promise((resolve, reject) => {
+      this.#await(new PrepareAnswer(resolve, reject));
+      this.#write(commandPackets({ type: 'prepare', sql }));
+    });
+  }
+
+  /** Lets a statement go that was prepared, and not run. */
+  closeStatement(id: number): void {
+    this.#write(closePacket(id));
   }
 
   /**
@@ -210,10 +181,14 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
    * @returns the errors of the commands, as `pipeline` does
    * @throws DriverError if the connection is lost
    */
-  executeAndThen(sql: string, sink: ResultSink, pipeline: Pipeline): Promise<(DriverError | null)[]> {
+  executeAndThen(
+    statement: string | BoundStatement,
+    sink: ResultSink,
+    pipeline: Pipeline,
+  ): Promise<(DriverError | null)[]> {
     this.#await(new StatementAnswer(sink, this.#driver._mariadbExtendedMetadata));
     const errors = this.#awaitAll(pipeline);
-    this.#write(commandPackets({ type: 'query', sql }, pipeline));
+    this.#write(statementPackets(statement, pipeline.bytes));
     return errors;
   }
 
@@ -372,6 +347,12 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     for (const answer of answers) answer.failed(error);
     this.emit('lost', error.message);
   }
+}
+
+function statementPackets(statement: string | BoundStatement, others?: Buffer): Buffer {
+  return typeof statement === 'string'
+    ? commandPackets({ type: 'query', sql: statement }, others)
+    : runPackets(statement, others);
 }
 
 /** A socket that is read to the kernel's memory. */

@@ -201,9 +201,14 @@ export class Execution implements ResultSink {
     this.#endWith(error, statementFailure(error, this.sql, this.isAlone));
   }
 
-  /** It has not been sent, and will not be. */
+  /** It has not been executed, and will not be: what had to come before has failed. */
   notSent(error: DriverError): void {
-    this.#endWith(error, notSentFailure(error));
+    this.#endWith(error, notSentFailure(error, this.isAlone));
+  }
+
+  /** It will not be executed, for a reason of ours. */
+  rejected(cause: Cause): void {
+    this.#endWith(null, failureOf(cause, 'not_started'));
   }
 
   /** The reader takes so much more. */
@@ -260,7 +265,7 @@ export class Execution implements ResultSink {
     this.#delivery?.close();
   }
 
-  #endWith(error: DriverError, failure: Failure): void {
+  #endWith(error: DriverError | null, failure: Failure): void {
     this.#end = { ok: false, failure };
     this.#ended = true;
     this.#host.ended(error);

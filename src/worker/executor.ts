@@ -3,7 +3,8 @@ import type { FromWorker, Login, Refusal, ThreadTask, ToldColumns, ToWorker, Wor
 import type { SpillUsage } from '../wire/spill-usage.ts';
 import type { Column } from '../wire/statement.ts';
 import { CleanState } from './clean-state.ts';
-import { Connection, type ConnectOptions, Pipeline } from './connection.ts';
+import { Pipeline } from './commands.ts';
+import { Connection, type ConnectOptions } from './connection.ts';
 import { Control } from './control.ts';
 import { Execution } from './execution.ts';
 import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost } from './failures.ts';

@@ -68,7 +68,8 @@ export function isAnswered(error: DriverError): boolean {
 }
 
 /** What both servers say to a statement of blanks (ER_EMPTY_QUERY). */
-export const emptyStatement = failureOf({ code: 1065, sqlstate: '42000', message: 'Query was empty' }, 'not_started');
+export const emptyQuery: Cause = { code: 1065, sqlstate: '42000', message: 'Query was empty' };
+export const emptyStatement = failureOf(emptyQuery, 'not_started');
 
 /** What the servers find before they begin a statement that stands alone. */
 const notStarted = new Set([
@@ -79,6 +80,7 @@ const notStarted = new Set([
 const passing = new Set([
   1205, // ER_LOCK_WAIT_TIMEOUT
   1213, // ER_LOCK_DEADLOCK
+  1461, // ER_MAX_PREPARED_STMT_COUNT_REACHED
 ]);
 
 /**
@@ -97,13 +99,18 @@ export function statementFailure(error: DriverError, sql: string, isAlone: boole
   return failureOf(isPassing ? { ...cause, isPassing } : cause, outcomeOfError(effect));
 }
 
-/** The failure of a statement that was not sent, since what had to come before it failed. */
-export function notSentFailure(error: DriverError): Failure {
-  const isLost = error.errno === undefined || isConnectionLost(error);
-  return failureOf(
-    isLost ? causes.connectionLostBefore(error.message) : serverCause(error.errno ?? 0, error),
-    'not_started',
-  );
+/**
+ * The failure of a statement that was not executed, since it could not be prepared, or what had to come before it failed.
+ * @param isAlone see `statementFailure`
+ */
+export function notSentFailure(error: DriverError, isAlone: boolean): Failure {
+  if (error.errno === undefined || isConnectionLost(error)) {
+    return failureOf(causes.connectionLostBefore(error.message), 'not_started');
+  }
+  if (localInfileDenied.has(error.errno)) return failureOf(causes.localInfile(), 'not_started');
+  const cause = serverCause(error.errno, error);
+  const isPassing = isAlone && passing.has(error.errno);
+  return failureOf(isPassing ? { ...cause, isPassing } : cause, 'not_started');
 }
 
 /** Why a connection could not be had. */

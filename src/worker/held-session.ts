@@ -1,7 +1,7 @@
 import { effectOf } from '../wire/effect.ts';
 import type { SessionState } from '../wire/statement.ts';
 import { wordAt } from '../wire/words.ts';
-import type { PlainCommand } from './connection.ts';
+import type { PlainCommand } from './commands.ts';
 import type { Ending } from './packets.ts';
 import { fateOf } from './variables.ts';
 
@@ -40,17 +40,11 @@ export class HeldSession {
   /** SET TRANSACTION was run for the transaction to come. */
   #isTransactionSet = false;
   #hasMore = false;
-  #statements = 0;
 
   /** @param schema that is selected; null if none is */
   constructor(schema: string | null, readOnly: boolean) {
     this.#schema = schema;
     this.#readOnly = readOnly;
-  }
-
-  /** Statements that were sent. */
-  get statements(): number {
-    return this.#statements;
   }
 
   get state(): SessionState {
@@ -70,10 +64,14 @@ export class HeldSession {
    * statement before, such as its warnings
    */
   begin(variables: { readonly [name: string]: string }): (readonly [name: string, value: string])[] {
-    this.#statements++;
     const unset = Object.entries(variables).filter(([name, value]) => this.#known.get(name.toLowerCase()) !== value);
     for (const [name, value] of unset) this.#known.set(name.toLowerCase(), value);
     return unset;
+  }
+
+  /** What variables were asked to be, they may not have become: they are to be set whenever they are asked for again. */
+  forgetVariables(): void {
+    this.#known.clear();
   }
 
   /** A command of ours has ended. */

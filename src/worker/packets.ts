@@ -109,6 +109,22 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   };
 }
 
+/** A statement that the database has prepared, and the counts of its placeholders and of the columns of its result. */
+export interface Prepared {
+  readonly id: number;
+  readonly placeholders: number;
+  readonly columns: number;
+}
+
+/** The first packet of what answers a COM_STMT_PREPARE that succeeded. */
+export function readPrepared(bytes: Buffer, start: number): Prepared {
+  const reader = new PayloadReader(bytes, start);
+  reader.skip(1);
+  const id = reader.uint32();
+  const columns = reader.uint16();
+  return { id, columns, placeholders: reader.uint16() };
+}
+
 /** What a statement has changed in its session, of what the database was told to track. */
 export interface SessionChanges {
   /** System variables and their values now, in the order of their changes. */

@@ -1,17 +1,39 @@
 import { effectOf } from '../wire/effect.ts';
+import { type Cause, causes } from '../wire/failures.ts';
 import type { ToWorker } from '../wire/messages.ts';
+import type { Params } from '../wire/statement.ts';
 import { type CleanState, WayBack } from './clean-state.ts';
-import { type Connection, Pipeline, type PlainCommand } from './connection.ts';
+import { type BoundStatement, Pipeline, type PlainCommand } from './commands.ts';
+import { saysNothing } from './comments.ts';
+import type { Connection } from './connection.ts';
 import type { Execution } from './execution.ts';
-import { type DriverError, ServerError } from './failures.ts';
+import { type DriverError, emptyQuery, ServerError } from './failures.ts';
 import { HeldSession, track } from './held-session.ts';
 import { absorbKill } from './kill.ts';
 import type { Ending } from './packets.ts';
+import { positional } from './placeholders.ts';
 import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
 import { setVariables } from './variables.ts';
 
 /** It tells the state of the session, and leaves warnings as they are; but ROW_COUNT() is 0 behind it. */
 const ping = new WayBack([{ type: 'ping' }]);
+
+/**
+ * Has a statement prepared, and binds its parameters. If that cannot be done it is closed again.
+ * @returns why it is not to be run, if there is nothing to run or the parameters do not suit it
+ * @throws DriverError if it cannot be prepared
+ */
+async function prepare(connection: Connection, sql: string, params: Params): Promise<BoundStatement | Cause> {
+  // MySQL would say of comments that they cannot be prepared.
+  if (saysNothing(sql)) return emptyQuery;
+  const statement = positional(sql, params);
+  if ('missing' in statement) return causes.paramMissing(statement.missing);
+  const { values } = statement;
+  const { id, placeholders } = await connection.prepare(statement.sql);
+  if (placeholders === values.length) return { id, values };
+  connection.closeStatement(id);
+  return causes.paramCount(placeholders, values.length);
+}
 
 export interface SurroundingsHost {
   /** The connection is of no interest any more. */
@@ -45,7 +67,7 @@ export class Surroundings {
     this.#host = host;
   }
 
-  /** Its statement has not been sent yet: with --read_only, its transaction begins first. */
+  /** Its statement has not been sent yet: it is being prepared, or with --read_only, its transaction begins. */
   get isBeginning(): boolean {
     return this.#isBeginning;
   }
@@ -61,7 +83,7 @@ export class Surroundings {
   }
 
   /** Sends a statement, or tells it that it is not sent. */
-  send(execution: Execution, { variables }: ToWorker & { type: 'execute' }): void {
+  send(execution: Execution, { variables, params }: ToWorker & { type: 'execute' }): void {
     this.#behind = null;
     this.#told = null;
     this.#statementsSinceReset++;
@@ -71,8 +93,8 @@ export class Surroundings {
       return;
     }
     const send = (): void => {
-      if (this.#readOnly) void this.#beginReadOnly(execution);
-      else this.#sendNow(execution);
+      if (this.#readOnly || params !== null) void this.#begin(execution, params);
+      else this.#sendNow(execution, execution.sql);
     };
     const commands = this.#preparations(execution, variables);
     if (commands.length === 0) {
@@ -98,54 +120,61 @@ export class Surroundings {
     return isFirst ? [track, ...commands] : commands;
   }
 
-  /** Sends a statement when its read-only transaction is known to have begun; if that fails, not at all. */
-  async #beginReadOnly(execution: Execution): Promise<void> {
+  /** Sends a statement when its read-only transaction is known to have begun, and it is prepared; else not at all. */
+  async #begin(execution: Execution, params: Params | null): Promise<void> {
+    const connection = this.#connection;
     this.#isBeginning = true;
-    // What is as new has no need of the other.
-    const begin = execution.after === 'clean' && this.#held === null ? beginReadOnly : beginReadOnlyAgain;
+    let statement: string | BoundStatement | Cause = execution.sql;
     let failure: DriverError | null = null;
     try {
-      begin.check(await this.#connection.pipeline(begin.pipeline));
+      // What is as new has no need of the other.
+      const begin = execution.after === 'clean' && this.#held === null ? beginReadOnly : beginReadOnlyAgain;
+      if (this.#readOnly) await begin.run(connection);
+      if (params !== null && !this.#host.isClosed) statement = await prepare(connection, execution.sql, params);
     } catch (error) {
       failure = error as DriverError;
     }
     if (this.#host.isClosed) return;
     this.#isBeginning = false;
     // What was cancelled meanwhile is not sent any more; nobody asks how it failed.
-    if (this.#host.isKilled) failure ??= new ServerError(1317, '70100', 'Query execution was interrupted');
+    if (this.#host.isKilled) {
+      failure ??= new ServerError(1317, '70100', 'Query execution was interrupted');
+      if (typeof statement === 'object' && 'id' in statement) connection.closeStatement(statement.id);
+    }
     if (failure !== null) execution.notSent(failure);
-    else this.#sendNow(execution);
+    else if (typeof statement === 'object' && 'code' in statement) execution.rejected(statement);
+    else this.#sendNow(execution, statement);
   }
 
-  #sendNow(execution: Execution): void {
+  #sendNow(execution: Execution, statement: string | BoundStatement): void {
     const connection = this.#connection;
     if (execution.after === 'hold') {
-      this.#sendHeld(execution);
+      this.#sendHeld(execution, statement);
       return;
     }
     const endOfKept = this.#readOnly ? endReadOnly : null;
     const wayBack = execution.after === 'clean' ? this.#wayBack(execution) : endOfKept;
     if (wayBack === null) {
-      connection.execute(execution.sql, execution);
+      connection.execute(statement, execution);
       return;
     }
     // In one write with the statement: to wake the database costs it more than to run these.
     this.#behind = connection
-      .executeAndThen(execution.sql, execution, wayBack.pipeline)
+      .executeAndThen(statement, execution, wayBack.pipeline)
       .then((errors) => wayBack.check(errors));
     // Whoever waits for it learns of a failure; if nobody does, the connection is gone.
     this.#behind.catch(() => {});
   }
 
-  #sendHeld(execution: Execution): void {
+  #sendHeld(execution: Execution, statement: string | BoundStatement): void {
     // What has counts to tell is not followed by a ping without need.
     const behind = this.#readOnly ? endReadOnly : effectOf(execution.sql) === 'read' ? ping : null;
     if (behind === null) {
-      this.#connection.execute(execution.sql, execution);
+      this.#connection.execute(statement, execution);
       return;
     }
     this.#connection.together(() => {
-      this.#connection.execute(execution.sql, execution);
+      this.#connection.execute(statement, execution);
       this.#behind = behind.run(this.#connection, (ending) => {
         this.#told = ending;
       });
@@ -155,7 +184,7 @@ export class Surroundings {
   }
 
   /** What makes the connection as new if nothing but the statement has run on it. */
-  #wayBack(execution: Execution) {
+  #wayBack(execution: Execution): WayBack | null {
     return this.#held === null ? this.#cleanState.wayBack(execution.sql) : null;
   }
 
@@ -194,7 +223,7 @@ export class Surroundings {
       }
     }
     // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
-    if (execution.leftUtf8) await connection.query('SET NAMES utf8mb4');
+    if (execution.leftUtf8 || this.#told?.leftUtf8) await connection.query('SET NAMES utf8mb4');
   }
 
   async #clean(execution: Execution): Promise<void> {
@@ -215,14 +244,16 @@ export class Surroundings {
     const held = this.#held ?? new HeldSession(this.#cleanState.database, this.#readOnly);
     await this.#behind?.catch(() => {});
     let told = this.#told;
-    // A kill may have hit what would have told.
     if (this.#host.isKilled || (told === null && (this.#readOnly || HeldSession.mustAsk(execution.ending)))) {
       if (told !== null) held.prepared(told);
       await ping.run(this.#connection, (ending) => {
         told = ending;
       });
     }
+    // A kill may have hit what was sent before the statement.
+    if (this.#host.isKilled) held.forgetVariables();
     held.ended(execution.sql, execution.ending, told);
+    this.#told = told;
     execution.session = held.state;
   }
 }

@@ -1,4 +1,4 @@
-import type { PlainCommand } from './connection.ts';
+import type { PlainCommand } from './commands.ts';
 
 /**
  * System variables that clients carry from statement to statement: which of them are set for a client and told to it, and

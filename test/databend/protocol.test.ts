@@ -9,6 +9,8 @@ import { until } from '../support/until.ts';
 
 const agent = { 'user-agent': 'databend-test/1.0' };
 const asClient: RequestOptions = { user: 'root', headers: agent };
+/** Counts the statements in the database that look like what follows. */
+const running = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO';
 /** Members of a page, in their order. */
 const members = [
   ...['id', 'session_id', 'node_id', 'state', 'session', 'error', 'warnings', 'has_result_set', 'schema', 'data'],
@@ -102,9 +104,24 @@ for (const server of await sharedServers()) {
       const stats = await get(url, first.stats_uri, asClient);
       t.strictSame(Object.keys(JSON.parse(stats.text)), ['state', 'error', 'warnings', 'stats']);
       t.equal((await get(url, first.kill_uri, { ...asClient, method: 'POST' })).status, 200);
-      const killed = bodyOf(await get(url, first.next_uri as string, asClient));
-      t.match(killed, { state: 'Failed', error: { code: 60002 }, next_uri: /\/final$/ });
-      t.match(bodyOf(await get(url, killed.next_uri as string, asClient)), { state: 'Failed', next_uri: null });
+      const page = await get(url, first.next_uri as string, asClient);
+      t.equal(page.status, 400);
+      t.match(JSON.parse(page.text), { error: { code: 400, message: /cancelled by the client/ } });
+      const other = bodyOf(await send('SELECT SLEEP(100), 2', { pagination: { wait_time_secs: 0 } }));
+      await get(url, other.final_uri, { ...asClient, method: 'POST' });
+      t.equal((await get(url, other.next_uri as string, asClient)).status, 400);
+      await until(async () => (await server.sql(`${running} LIKE 'SELECT SLEEP(100)%'`)) === '0');
+    });
+
+    await t.test('a poll that waits is told that its statement was killed', async (t) => {
+      const first = bodyOf(await send('SELECT SLEEP(100), 3', { pagination: { wait_time_secs: 0 } }));
+      const poller = await post(url, { sql: 'SELECT SLEEP(100), 4', pagination: { wait_time_secs: 1 } }, asClient);
+      const { next_uri, kill_uri } = bodyOf(poller);
+      const waiting = get(url, next_uri as string, asClient);
+      await delay(200);
+      await get(url, kill_uri, { ...asClient, method: 'POST' });
+      t.match(bodyOf(await waiting), { state: 'Failed', error: { code: 60002 }, next_uri: /\/final$/ });
+      t.equal((await get(url, first.kill_uri, asClient)).status, 200);
     });
 
     await t.test('a statement that fails says why', async (t) => {

@@ -510,3 +510,41 @@ t.test(
     await observer.hears('failed 90010');
   },
 );
+
+t.test('a lease knows whether its session is held, and with it whether a statement stands alone', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const state = { schema: null, variables: {}, inTransaction: true, isHeld: true };
+  t.equal(lease.isHeld, false);
+  const observer = new Recorder();
+  lease.run(request, 'hold', observer);
+  const end = { ok: true, outcome, rowsToCome: 0 } as const;
+  connection.post({ type: 'news', statement: 1, end, session: state, idle: true });
+  await once(lease, 'idle');
+  t.strictSame(observer.told, ['started', `left ${JSON.stringify(state)}`, 'ended']);
+  t.equal(lease.isHeld, true);
+  lease.run(request, 'hold', new Recorder()).cancel();
+  connection.post({ type: 'idle', session: { ...state, isHeld: false } });
+  await once(lease, 'idle');
+  t.equal(lease.isHeld, false, 'it is known of a statement that was cancelled too');
+  lease.run(request, 'hold', new Recorder());
+  connection.post({ type: 'news', statement: 3, end, session: state, idle: true });
+  await once(lease, 'idle');
+  lease.run(request, 'clean', new Recorder());
+  t.equal(lease.isHeld, false, 'whatever was held goes with a clean statement');
+});
+
+for (const isHeld of [false, true]) {
+  t.test(`a read on a session that is ${isHeld ? '' : 'not '}held, and is lost`, async (t) => {
+    const { lease, connection } = await openLease(t);
+    lease.run(request, 'hold', new Recorder());
+    const session = { schema: null, variables: {}, inTransaction: isHeld, isHeld };
+    connection.post({ type: 'news', statement: 1, end: { ok: true, outcome, rowsToCome: 0 }, session, idle: true });
+    await once(lease, 'idle');
+    const observer = new Recorder();
+    lease.run({ ...request, sql: 'SELECT 1' }, 'hold', observer);
+    await connection.gotExecute('SELECT 1');
+    connection.lose('it broke');
+    await observer.hears('failed 90006');
+    t.match(observer.failure, { code: 90_006, outcome: 'rolled_back', retryable: !isHeld });
+  });
+}

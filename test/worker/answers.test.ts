@@ -1,5 +1,5 @@
 import t from 'tap';
-import { LocalInfileError, PlainAnswer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
+import { LocalInfileError, PlainAnswer, PrepareAnswer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
 import { cellKind } from '#src/worker/cells.js';
 import type { ColumnDefinition } from '#src/worker/columns.js';
 import { kernelStop } from '#src/worker/kernel.js';
@@ -45,7 +45,7 @@ class Recorder implements ResultSink {
 }
 
 /** Gives payloads to an answer, amid others' bytes, and says for which of them it took them to be its last. */
-function give(answer: StatementAnswer | PlainAnswer, payloads: readonly Uint8Array[]): number[] {
+function give(answer: StatementAnswer | PlainAnswer | PrepareAnswer, payloads: readonly Uint8Array[]): number[] {
   const ends: number[] = [];
   for (const [index, payload] of payloads.entries()) {
     const bytes = Buffer.concat([Buffer.from('before'), payload, Buffer.alloc(10, 0xff)]);
@@ -307,5 +307,49 @@ t.test('a command whose answer will not come says why, and has nothing for the k
   t.equal(answer.takeRows, null);
   answer.failed(new Error('the cable was cut'));
   t.strictSame(said, ['the cable was cut']);
+  t.end();
+});
+
+t.test('the answer to a prepare tells the counts when all of it is there', (t) => {
+  for (const [placeholders, columns, behind] of [
+    [0, 0, []],
+    [2, 0, twoColumns.slice(1)],
+    [0, 1, oneColumn.slice(1)],
+    [1, 2, [...oneColumn.slice(1), ...twoColumns.slice(1)]],
+  ] as const) {
+    const head = Buffer.alloc(12);
+    head.writeUInt32LE(4_000_000_001, 1);
+    head.writeUInt16LE(columns, 5);
+    head.writeUInt16LE(placeholders, 7);
+    const told: unknown[] = [];
+    const answer = new PrepareAnswer(
+      (prepared) => told.push(prepared),
+      (error) => told.push(error),
+    );
+    t.strictSame(give(answer, [head, ...behind]), [behind.length]);
+    t.strictSame(told, [{ id: 4_000_000_001, columns, placeholders }]);
+  }
+  const told: unknown[] = [];
+  const answer = new PrepareAnswer(
+    () => t.fail('it has failed'),
+    (error) => told.push(error.errno),
+  );
+  t.strictSame(give(answer, [killed]), [0]);
+  t.strictSame(told, [1317]);
+  t.end();
+});
+
+t.test('the end of a command without rows is told to who wants to know', (t) => {
+  const told: unknown[] = [];
+  const answer = (): PlainAnswer =>
+    new PlainAnswer(
+      (error) => told.push(error?.errno ?? 'done'),
+      () => {},
+      ({ inTransaction }) => told.push(inTransaction),
+    );
+  give(answer(), [okPayload({ status: 1 })]);
+  give(answer(), [...oneColumn, text('x'), eofPayload()]);
+  give(answer(), [killed]);
+  t.strictSame(told, [true, 'done', 'done', 1317]);
   t.end();
 });

@@ -12,7 +12,8 @@ import t, { type Test } from 'tap';
 import type { DatabaseAddress } from '#src/wire/messages.js';
 import type { ResultSink } from '#src/worker/answers.js';
 import { cellKind } from '#src/worker/cells.js';
-import { Connection, type ConnectOptions, Pipeline } from '#src/worker/connection.js';
+import { Pipeline } from '#src/worker/commands.js';
+import { Connection, type ConnectOptions } from '#src/worker/connection.js';
 import { connectRefusal, type DriverError } from '#src/worker/failures.js';
 import type { Ending } from '#src/worker/packets.js';
 import {

@@ -114,7 +114,6 @@ for (const server of await sharedServers()) {
       ['a prepared statement', "PREPARE x FROM 'SELECT 1'"],
       ['a lock by name', "SELECT GET_LOCK('x', 0)"],
       ['the characteristics of the next transaction', 'SET TRANSACTION ISOLATION LEVEL SERIALIZABLE'],
-      ['a global lock', 'FLUSH TABLES WITH READ LOCK'],
       ['a role', 'SET ROLE NONE'],
       ['a handler', 'HANDLER t OPEN'],
       ['another tracking', "SET session_track_system_variables = 'autocommit'"],
@@ -224,14 +223,19 @@ for (const server of await sharedServers()) {
       for (let round = 0; round < 30; round++) {
         if (round % 2 === 1) await hold('BEGIN');
         const idles = peer.idles;
-        const statement = peer.start('SELECT SLEEP(0.003)', { after: 'hold' });
+        const variables = { time_zone: `+0${round % 9}:00` };
+        const statement = peer.start('SELECT SLEEP(0.003)', { after: 'hold', variables });
         await new Promise((resolve) => setTimeout(resolve, round % 7));
         peer.post({ type: 'cancel', statement });
         await until(() => peer.idles > idles || peer.closed);
         // A kill in the midst of COM_RESET_CONNECTION makes MariaDB close the connection.
         if (peer.closed) return;
         const isHeld = round % 2 === 1;
-        t.match((await hold('DO 0')).session, { inTransaction: isHeld, isHeld }, `round ${round}`);
+        t.match(
+          (await hold('DO 0', variables)).session,
+          { variables, inTransaction: isHeld, isHeld },
+          `round ${round}`,
+        );
         if (isHeld) await hold('ROLLBACK');
         if (!(await isClean())) t.fail(`round ${round}`);
       }

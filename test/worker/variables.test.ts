@@ -71,7 +71,7 @@ for (const server of await sharedServers()) {
     const look = `SELECT @@time_zone, @@foreign_key_checks, @@unique_checks, @@sql_auto_is_null, @@lock_wait_timeout,
       @@long_query_time, ${isolation}, @@collation_connection, @@character_set_results, @@net_write_timeout, @@autocommit,
       LENGTH(@@sql_mode)`;
-    const expected = '["+03:00",0,0,1,77,2.5,"SERIALIZABLE","utf8mb4_bin","utf8mb4",86400,1,32]';
+    const expected = '["+03:00",0,0,1,77,2.500000,"SERIALIZABLE","utf8mb4_bin","utf8mb4",86400,1,32]';
 
     for (const after of ['clean', 'hold', 'keep'] as const) {
       await t.test(`are set before, and ${after === 'keep' ? 'stay' : 'go'} (${after})`, async (t) => {
