@@ -296,7 +296,13 @@ for (const server of await sharedServers()) {
         const named = inserts.map((insert) => insert.replace('VALUES', '(v) VALUES'));
         await server.sql(`SET sql_mode = 'NO_UNSIGNED_SUBTRACTION'; ${create} ${named.join('\n')}`, { database });
         await compare(t, server, connection, `SELECT v FROM ${table} ORDER BY id`, values.length + 1);
-        await compare(t, server, connection, `SELECT v, id, v, v, 'x', v FROM ${table} ORDER BY id DESC`, values.length + 1);
+        await compare(
+          t,
+          server,
+          connection,
+          `SELECT v, id, v, v, 'x', v FROM ${table} ORDER BY id DESC`,
+          values.length + 1,
+        );
       });
     }
 

@@ -436,6 +436,7 @@ function writeRow(at: usize, start: usize, end: usize, nulls: usize): usize {
       if (type !== Value.string) {
         // Known before the value is written, so that the next one need not wait for that.
         const next = from + (type < Value.date ? load<u8>(valueSizes + type) : 1 + <usize>load<u8>(from));
+        if (next > end) return Stop.malformed;
         const isQuoted = kind === Kind.quotedNumber;
         if (type >= Value.date) {
           to = type === Value.time ? writeTimeValue(value >> 8, to, from) : writeDateValue(value, kind, to, from);
