@@ -81,11 +81,11 @@ t.test('floats are printed as both servers print them', (t) => {
     [1e14, '100000000000000'],
     [1e15, '1e15'],
     [1.234567890123456e15, '1.234567890123456e15'],
-    [1.2345678901234567e15, '1234567890123456.8'],
-    [1.2345678901234567e16, '1.2345678901234568e16'],
+    [1234567890123456.8, '1234567890123456.8'],
+    [1.2345678901234568e16, '1.2345678901234568e16'],
     [-1.5e100, '-1.5e100'],
     [1e-15, '0.000000000000001'],
-    [1.2345678901234567e-15, '0.0000000000000012345678901234568'],
+    [1.2345678901234568e-15, '0.0000000000000012345678901234568'],
     [1e-16, '1e-16'],
     [5e-324, '5e-324'],
     [Number.MAX_VALUE, '1.7976931348623157e308'],
@@ -133,7 +133,9 @@ t.test('every double is read back from its text, which is as short as it can be'
     const value = randomDouble(random);
     const text = doubleText(value);
     const digits = (printed: string): string => printed.replace(/e.*|[-.]/g, '').replace(/^0+|0+$/g, '');
-    if (!Object.is(Number(text), value) || digits(text) !== digits(value.toExponential())) wrong++;
+    if (!Object.is(Number(text), value) || digits(text) !== digits(value.toExponential())) {
+      wrong++;
+    }
   }
   t.equal(wrong, 0);
   t.end();
@@ -162,7 +164,7 @@ function randomDouble(random: Random): number {
   for (const at of [0, 4]) view.setUint32(at, random(2 ** 32));
   const bits = view.getFloat64(0);
   const decimal = (random(2 ** 32) - 2 ** 31) / 10 ** random(12);
-  const power = 2 ** (random(2100) - 1075);
+  const power = 2 ** (random(2099) - 1075);
   const fraction = (random(2 ** 32) / 2 ** 32) * 10 ** (random(40) - 20);
   const whole = random(2 ** 32) * 2 ** random(30);
   return pick(random, [Number.isFinite(bits) ? bits : 0, decimal, power, fraction, whole, decimal, random(1000) / 8]);
@@ -233,10 +235,13 @@ function byKernel(format: RowFormat, packet: Uint8Array, at = 0): string | numbe
 
 /** The same by the plain encoder. */
 function plainly(format: RowFormat, payload: Uint8Array): string {
-  const encoder = new RowEncoder(format, noLimit, () => {});
+  let full: Batch | null = null;
+  const encoder = new RowEncoder(format, noLimit, (batch) => {
+    full = batch;
+  });
   try {
     encoder.append(payload, 0, payload.length);
-    return jsonOf(encoder.take());
+    return jsonOf(full ?? encoder.take());
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return 'error';

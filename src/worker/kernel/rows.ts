@@ -861,11 +861,10 @@ function writeLargeUnsigned(at: usize, value: u64): usize {
 function writeDateValue(value: u32, kind: u8, at: usize, from: usize): usize {
   const length: u32 = load<u8>(from);
   if (length > 11 || ((dateLengths >> length) & 1) === 0) return Stop.malformed;
+  const isDate = (value & 0xff) === Value.date;
+  const shown: u32 = min(length, isDate ? 4 : 7);
   // Century, year, month, day, hour, minute and second, as far as they are there: the year's two bytes are two places too.
-  const parts = v128.and(
-    v128.load8x8_u(from, 1),
-    i16x8.lt_u(i16x8(0, 1, 2, 3, 4, 5, 6, 7), i16x8.splat(<i16>min(length, 7))),
-  );
+  const parts = v128.and(v128.load8x8_u(from, 1), i16x8.lt_u(i16x8(0, 1, 2, 3, 4, 5, 6, 7), i16x8.splat(<i16>shown)));
   const year = <u32>i16x8.extract_lane_u(parts, 0) | ((<u32>i16x8.extract_lane_u(parts, 1)) << 8);
   const century = year / 100;
   const numbers = i16x8.replace_lane(i16x8.replace_lane(parts, 0, <i16>century), 1, <i16>(year - century * 100));
@@ -873,7 +872,7 @@ function writeDateValue(value: u32, kind: u8, at: usize, from: usize): usize {
   if (<i32>kind >= Kind.date) {
     if (i16x8.extract_lane_u(parts, 2) === 0 || i16x8.extract_lane_u(parts, 3) === 0) {
       // A second has no more than that, even here.
-      if (length === 11 && load<u32>(from, 8) > microsecondsMax) return Stop.malformed;
+      if (!isDate && length === 11 && load<u32>(from, 8) > microsecondsMax) return Stop.malformed;
       store<u64>(at, nullCell);
       return at + nullBytes - 1;
     }
@@ -882,7 +881,7 @@ function writeDateValue(value: u32, kind: u8, at: usize, from: usize): usize {
   store<u8>(at, quote);
   v128.store(at, v128.or(i8x16.swizzle(text, datePlaces), dateMarks), 1);
   let to = at + 1 + dateLength;
-  if ((value & 0xff) === Value.datetime) {
+  if (!isDate) {
     store<u8>(at, colon, 1 + minutesLength);
     store<u16>(at, i16x8.extract_lane_u(text, 6), 2 + minutesLength);
     const microseconds: u32 = length === 11 ? load<u32>(from, 8) : 0;
