@@ -328,7 +328,7 @@ export function encode(start: i32, stop: i32, before: u32, rowsMax: u32, rowByte
     }
     let rowStart = to;
     if (before > 0 || to > output) store<u8>(rowStart++, comma);
-    const rowStop = isBinary ? writeBinaryRow(rowStart, from, end) : writeRow(rowStart, from, end, 0);
+    const rowStop = isBinary ? writeBinaryRow(rowStart, from, end) : writeRow(rowStart, from, end);
     if (rowStop <= <usize>Stop.malformed) {
       reason = <Stop>rowStop;
       break;
@@ -361,9 +361,57 @@ export function encodeHex(length: u32): u32 {
 /** What is too short to be called; decorators stand before methods alone. */
 // biome-ignore lint/complexity/noStaticOnlyClass: see above.
 class Inlined {
-  @inline static isNull(nulls: usize, column: usize): bool {
-    const bit = column + nullBitsOffset;
-    return ((load<u8>(nulls + (bit >> 3)) >> <u8>(bit & 7)) & 1) !== 0;
+  /** Writes the cell whose text is there, or gives `Stop.largeRow`, as `writeBitCell` does. */
+  @inline static writeCell(kind: u8, at: usize, from: usize, length: usize): usize {
+    const cellEnd = from + length;
+    let to = at;
+    if (kind === Kind.text) {
+      store<u8>(to, quote);
+      const low = v128.load(from);
+      const high = v128.load(from, blockBytes);
+      v128.store(to, low, 1);
+      v128.store(to, high, 1 + blockBytes);
+      if (length <= pieceBytes && (specialBits(low, high) & firstBits(length)) === 0) {
+        to += length + 1;
+        store<u8>(to++, quote);
+      } else {
+        to = writeText(to, from, cellEnd);
+      }
+    } else if (kind === Kind.number) {
+      const low = v128.load(from);
+      const high = v128.load(from, blockBytes);
+      v128.store(to, low);
+      v128.store(to, high, blockBytes);
+      const others = ~numericBits(low, high) & firstBits(length);
+      // Not the empty one either.
+      if (length - 1 < pieceBytes && (others | leadingZero(from)) === 0) {
+        to += length;
+      } else {
+        to = writeNumber(to, from, cellEnd);
+      }
+    } else if (kind === Kind.quotedNumber) {
+      store<u8>(to, quote);
+      const low = v128.load(from);
+      const high = v128.load(from, blockBytes);
+      v128.store(to, low, 1);
+      v128.store(to, high, 1 + blockBytes);
+      const others = ~numericBits(low, high) & firstBits(length);
+      if (length - 1 < pieceBytes && (others | leadingZero(from)) === 0) {
+        to += length + 1;
+        store<u8>(to++, quote);
+      } else {
+        to = writeQuotedNumber(to, from, cellEnd);
+      }
+    } else if (kind === Kind.hex) {
+      to = writeHex(to, from, cellEnd);
+    } else if (kind === Kind.json) {
+      to = writeJson(to, from, cellEnd);
+    } else if (<i32>kind >= Kind.date) {
+      to = writeDate(kind, to, from, cellEnd);
+    } else {
+      to = writeBitCell(kind, to, from, cellEnd);
+    }
+    return to;
   }
 
   @inline static writeUnsigned(at: usize, value: u64): usize {
@@ -414,57 +462,15 @@ class Inlined {
   }
 }
 
-/**
- * Gives the position after the row, or, as no position is that small, a `Stop`. `nulls` is where the null bitmap lies, or
- * 0 if the row is of the text protocol.
- */
-function writeRow(at: usize, start: usize, end: usize, nulls: usize): usize {
+/** Gives the position after the row, or, as no position is that small, a `Stop`. */
+function writeRow(at: usize, start: usize, end: usize): usize {
   let to = at;
   let from = start;
   store<u8>(to++, bracketOpen);
   for (let column = kinds; column < kindsEnd; column++) {
-    const kind = load<u8>(column);
-    if (nulls !== 0) {
-      const number = column - kinds;
-      if (Inlined.isNull(nulls, number)) {
-        store<u64>(to, nullCell);
-        to += nullBytes;
-        continue;
-      }
-      const value: u32 = load<u16>(values + 2 * number);
-      const type = <i32>(value & 0xff);
-      if (type !== Value.string) {
-        // Known before the value is written, so that the next one need not wait for that.
-        const next = from + (type < Value.date ? load<u8>(valueSizes + type) : 1 + <usize>load<u8>(from));
-        if (next > end) return Stop.malformed;
-        const isQuoted = kind === Kind.quotedNumber;
-        if (type >= Value.date) {
-          to = type === Value.time ? writeTimeValue(value >> 8, to, from) : writeDateValue(value, kind, to, from);
-        } else {
-          store<u8>(to, quote);
-          to += usize(isQuoted);
-          if (type >= Value.float) {
-            to = writeFloatValue(value, to, from);
-          } else {
-            const bits = load<u64>(from);
-            const unused = 64 - ((<u64>load<u8>(valueSizes + type)) << 3);
-            // There is a signed and an unsigned type of each size, the signed ones with odd numbers.
-            const number: i64 = (type & 1) === 0 ? <i64>((bits << unused) >> unused) : <i64>(bits << unused) >> unused;
-            const sign = (type & 1) === 0 ? 0 : number >> 63;
-            store<u8>(to, minus);
-            to = Inlined.writeUnsigned(to - <usize>sign, <u64>((number ^ sign) - sign));
-          }
-        }
-        if (to <= <usize>Stop.malformed) return to;
-        store<u16>(to, isQuoted ? quoteComma : comma);
-        to += 1 + usize(isQuoted);
-        from = next;
-        continue;
-      }
-    }
     let length: usize = load<u8>(from++);
     if (length >= nullPrefix) {
-      if (length === nullPrefix && nulls === 0) {
+      if (length === nullPrefix) {
         store<u64>(to, nullCell);
         to += nullBytes;
         continue;
@@ -481,69 +487,87 @@ function writeRow(at: usize, start: usize, end: usize, nulls: usize): usize {
     }
     const cellEnd = from + length;
     if (cellEnd > end) return Stop.malformed;
-    if (kind === Kind.text) {
-      store<u8>(to, quote);
-      const low = v128.load(from);
-      const high = v128.load(from, blockBytes);
-      v128.store(to, low, 1);
-      v128.store(to, high, 1 + blockBytes);
-      if (length <= pieceBytes && (specialBits(low, high) & firstBits(length)) === 0) {
-        to += length + 1;
-        store<u8>(to++, quote);
-      } else {
-        to = writeText(to, from, cellEnd);
-      }
-    } else if (kind === Kind.number) {
-      const low = v128.load(from);
-      const high = v128.load(from, blockBytes);
-      v128.store(to, low);
-      v128.store(to, high, blockBytes);
-      const others = ~numericBits(low, high) & firstBits(length);
-      // Not the empty one either.
-      if (length - 1 < pieceBytes && (others | leadingZero(from)) === 0) {
-        to += length;
-      } else {
-        to = writeNumber(to, from, cellEnd);
-      }
-    } else if (kind === Kind.quotedNumber) {
-      store<u8>(to, quote);
-      const low = v128.load(from);
-      const high = v128.load(from, blockBytes);
-      v128.store(to, low, 1);
-      v128.store(to, high, 1 + blockBytes);
-      const others = ~numericBits(low, high) & firstBits(length);
-      if (length - 1 < pieceBytes && (others | leadingZero(from)) === 0) {
-        to += length + 1;
-        store<u8>(to++, quote);
-      } else {
-        to = writeQuotedNumber(to, from, cellEnd);
-      }
-    } else if (kind === Kind.hex) {
-      to = writeHex(to, from, cellEnd);
-    } else if (kind === Kind.json) {
-      to = writeJson(to, from, cellEnd);
-    } else if (<i32>kind >= Kind.date) {
-      to = writeDate(kind, to, from, cellEnd);
-    } else {
-      to = writeBitCell(kind, to, from, cellEnd);
-      if (to === Stop.largeRow) return Stop.largeRow;
-    }
+    to = Inlined.writeCell(load<u8>(column), to, from, length);
+    if (to === Stop.largeRow) return Stop.largeRow;
     store<u8>(to++, comma);
     from = cellEnd;
   }
-  if (from > end) return Stop.malformed;
-  // The bracket takes the place of the last comma.
-  if (kindsEnd > kinds) to--;
-  store<u8>(to, bracketClose);
-  return to + 1;
+  return from > end ? Stop.malformed : endRow(to);
 }
 
 /** The same for a row of the binary protocol. */
 function writeBinaryRow(at: usize, start: usize, end: usize): usize {
+  const columns = kindsEnd - kinds;
   const nulls = start + 1;
-  const from = nulls + ((kindsEnd - kinds + nullBitsOffset + 7) >> 3);
+  let from = nulls + ((columns + nullBitsOffset + 7) >> 3);
   if (from > end || load<u8>(start) !== binaryRowHeader) return Stop.malformed;
-  return writeRow(at, from, end, nulls);
+  let to = at;
+  store<u8>(to++, bracketOpen);
+  for (let column: usize = 0; column < columns; column++) {
+    const bit = column + nullBitsOffset;
+    if (((load<u8>(nulls + (bit >> 3)) >> <u8>(bit & 7)) & 1) !== 0) {
+      store<u64>(to, nullCell);
+      to += nullBytes;
+      continue;
+    }
+    const kind = load<u8>(kinds + column);
+    const value: u32 = load<u16>(values + 2 * column);
+    const type = <i32>(value & 0xff);
+    if (type !== Value.string) {
+      // Known before the value is written, so that the next one need not wait for that.
+      const next = from + (type < Value.date ? load<u8>(valueSizes + type) : 1 + <usize>load<u8>(from));
+      if (next > end) return Stop.malformed;
+      const isQuoted = kind === Kind.quotedNumber;
+      if (type >= Value.date) {
+        to = type === Value.time ? writeTimeValue(value >> 8, to, from) : writeDateValue(value, kind, to, from);
+      } else {
+        store<u8>(to, quote);
+        to += usize(isQuoted);
+        if (type >= Value.float) {
+          to = writeFloatValue(value, to, from);
+        } else {
+          const bits = load<u64>(from);
+          const unused = 64 - ((<u64>load<u8>(valueSizes + type)) << 3);
+          // There is a signed and an unsigned type of each size, the signed ones with odd numbers.
+          const number: i64 = (type & 1) === 0 ? <i64>((bits << unused) >> unused) : <i64>(bits << unused) >> unused;
+          const sign = (type & 1) === 0 ? 0 : number >> 63;
+          store<u8>(to, minus);
+          to = Inlined.writeUnsigned(to - <usize>sign, <u64>((number ^ sign) - sign));
+        }
+      }
+      if (to <= <usize>Stop.malformed) return to;
+      store<u16>(to, isQuoted ? quoteComma : comma);
+      to += 1 + usize(isQuoted);
+      from = next;
+      continue;
+    }
+    let length: usize = load<u8>(from++);
+    if (length >= nullPrefix) {
+      if (length === prefix2) {
+        length = load<u16>(from);
+        from += 2;
+      } else if (length === prefix3) {
+        length = <usize>load<u32>(from) & largestPayload;
+        from += 3;
+      } else {
+        return Stop.malformed;
+      }
+    }
+    const cellEnd = from + length;
+    if (cellEnd > end) return Stop.malformed;
+    to = Inlined.writeCell(kind, to, from, length);
+    if (to === Stop.largeRow) return Stop.largeRow;
+    store<u8>(to++, comma);
+    from = cellEnd;
+  }
+  return from > end ? Stop.malformed : endRow(to);
+}
+
+/** The bracket takes the place of the last comma. */
+function endRow(at: usize): usize {
+  const to = kindsEnd > kinds ? at - 1 : at;
+  store<u8>(to, bracketClose);
+  return to + 1;
 }
 
 function writeText(at: usize, start: usize, end: usize): usize {
