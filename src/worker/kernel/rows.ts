@@ -103,6 +103,7 @@ const escapes: usize = memory.data(8 * 0x60, 8);
 
 /** For each `Value` before the dates and times, how many bytes it takes. */
 const valueSizes: usize = memory.data<u8>([0, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8]);
+
 /**
  * What `setDigits` has found: the number is `digits` times ten to the `exponent`. `quadruple` is four times that before it
  * was rounded, in the same unit; its last bit is set if something is behind it.
