@@ -169,6 +169,7 @@ export class RowEncoder {
         continue;
       }
       let length = source[from++] as number;
+      if (length === nullPrefix) throw new RangeError('a packet is no binary row');
       if (length === 0xfc) {
         length = view.getUint16(from, true);
         from += 2;

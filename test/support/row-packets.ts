@@ -22,3 +22,13 @@ export function rowPayload(cells: readonly (Uint8Array | null)[]): Buffer {
     cells.flatMap((cell) => (cell === null ? [Buffer.of(0xfb)] : [encodedInteger(cell.length), cell])),
   );
 }
+
+/** The payload of a row of the binary protocol, of values as they are encoded there: a header, a bitmap of nulls, the rest. */
+export function binaryRowPayload(values: readonly (Uint8Array | null)[]): Buffer {
+  const nulls = Buffer.alloc((values.length + 9) >> 3);
+  for (const [column, value] of values.entries()) {
+    const bit = column + 2;
+    if (value === null) nulls[bit >> 3] = (nulls[bit >> 3] as number) | (1 << (bit & 7));
+  }
+  return Buffer.concat([Buffer.of(0), nulls, ...values.filter((value) => value !== null)]);
+}

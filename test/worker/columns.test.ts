@@ -1,4 +1,5 @@
 import t from 'tap';
+import { valueType } from '#src/worker/binary-values.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
 import { type ColumnDefinition, describeColumn } from '#src/worker/columns.js';
 
@@ -111,3 +112,28 @@ for (const [what, definition, type, kind] of table) {
     t.end();
   });
 }
+
+t.test('in binary rows, a value is encoded by its type and its sign, and goes with its decimals', (t) => {
+  for (const [type, signed, without] of [
+    [1, valueType.int8, valueType.uint8],
+    [2, valueType.int16, valueType.uint16],
+    [3, valueType.int32, valueType.uint32],
+    [9, valueType.int32, valueType.uint32],
+    [8, valueType.int64, valueType.uint64],
+    [13, valueType.uint16, valueType.uint16],
+    [4, valueType.float, valueType.float],
+    [5, valueType.double, valueType.double],
+    [10, valueType.date, valueType.date],
+    [14, valueType.date, valueType.date],
+    [7, valueType.datetime, valueType.datetime],
+    [12, valueType.datetime, valueType.datetime],
+    [11, valueType.time, valueType.time],
+    ...[0, 6, 15, 16, 242, 245, 246, 252, 253, 254, 255].map(
+      (type) => [type, valueType.string, valueType.string] as const,
+    ),
+  ] as const) {
+    t.equal(describeColumn(define(type, { decimals: 31 }), 'typed', true).value, signed | (31 << 8));
+    t.equal(describeColumn(define(type, { decimals: 2, flags: unsigned }), 'strings', true).value, without | (2 << 8));
+  }
+  t.end();
+});

@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import type { FromWorker, StatementEnd } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
-import { type Batch, rowEndsOffset } from '#src/wire/statement.js';
+import { type Batch, rowEndsOffset, type Statement } from '#src/wire/statement.js';
 import { type Answer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
 import { describeColumn } from '#src/worker/columns.js';
@@ -16,7 +16,7 @@ import { columnPayloads, continuedLength, eofPayload, framed, packetHeaderBytes 
 import { type Cell, randomCell, referenceCell, textFormat, typedKinds } from '../support/cells.ts';
 import { rowReader } from '../support/mysql2-rows.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
-import { rowPayload } from '../support/row-packets.ts';
+import { binaryRowPayload, encodedString, rowPayload } from '../support/row-packets.ts';
 import { statement as plain } from '../support/statement.ts';
 
 t.setTimeout(120_000);
@@ -98,9 +98,16 @@ class ByExecution extends Reading {
   messages = 0;
   stops = 0;
 
-  constructor(creditBytes = noLimit, creditRows = noLimit, rowBytesMax = noLimit) {
+  constructor(creditBytes = noLimit, creditRows = noLimit, rowBytesMax = noLimit, more: Partial<Statement> = {}) {
     super(rowBytesMax);
-    const statement = { type: 'execute', statement: 1, ...plain('SELECT'), after: 'keep', gzip: null } as const;
+    const statement = {
+      type: 'execute',
+      statement: 1,
+      ...plain('SELECT'),
+      ...more,
+      after: 'keep',
+      gzip: null,
+    } as const;
     this.execution = new Execution(
       { ...statement, creditBytes, creditRows },
       {
@@ -250,6 +257,33 @@ t.test('cells of the lengths where the protocol changes its form are the same wh
         return !reading.has(answer);
       });
       t.strictSame(wrong, [], `${size} bytes by ${way.name}`);
+    }
+  }
+  t.end();
+});
+
+t.test('rows are of the protocol and the format that the statement has asked for, whoever has run it before', (t) => {
+  const random = seeded(t);
+  const kinds = [cellKind.number, cellKind.text, cellKind.json];
+  const textRows = [
+    rowPayload([Buffer.from('-7'), Buffer.from('"'), null]),
+    rowPayload([null, null, Buffer.from('[1]')]),
+  ];
+  const binaryRows = [
+    binaryRowPayload([Buffer.from('f9ffffff', 'hex'), encodedString('"'), null]),
+    binaryRowPayload([null, null, encodedString('[1]')]),
+  ];
+  for (const [cells, rows] of [
+    ['typed', ['[-7,"\\"",null]', '[null,null,[1]]']],
+    ['strings', ['["-7","\\"",null]', '[null,null,"[1]"]']],
+    ['strings, NULL too', ['["-7","\\"","NULL"]', '["NULL","NULL","[1]"]']],
+    ['typed', ['[-7,"\\"",null]', '[null,null,[1]]']],
+  ] as const) {
+    for (const params of [null, []]) {
+      const reading = new ByExecution(noLimit, noLimit, noLimit, { cells, params });
+      const payloads = params === null ? textRows : binaryRows;
+      reading.give(framed([...columnPayloads(kinds), ...payloads, eofPayload()]), random);
+      t.strictSame(reading.rows, rows, `${cells}, ${params === null ? 'text' : 'binary'}`);
     }
   }
   t.end();

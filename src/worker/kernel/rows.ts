@@ -101,18 +101,16 @@ let rowOverhead: usize = 0;
 /** For each byte of ASCII that JSON escapes: up to seven bytes of text, and in the eighth their number. */
 const escapes: usize = memory.data(8 * 0x60, 8);
 
-/** Where the last value ends that `writeValue` has written. */
-let valueEnd: usize = 0;
-/** What `setDigits` has found: the number is `digits` times ten to the `exponent`. */
+/** For each `Value` before the dates and times, how many bytes it takes. */
+const valueSizes: usize = memory.data<u8>([0, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8]);
+
+/**
+ * What `setDigits` has found: the number is `digits` times ten to the `exponent`. `quadruple` is four times that before it
+ * was rounded, in the same unit; its last bit is set if something is behind it.
+ */
 let digits: u64 = 0;
 let exponent: i32 = 0;
-/** Four times that number before it was rounded, in the same unit; its last bit is set if something is behind it. */
 let quadruple: u64 = 0;
-let significand: u64 = 0;
-let isPowerOfTwo: bool = false;
-let powerHigh: u64 = 0;
-let powerLow: u64 = 0;
-let shift: u64 = 0;
 
 /** What `setDigitText` has found: how many digits there are without zeros at the end, and how many before the point. */
 let digitCount: i32 = 0;
@@ -120,11 +118,13 @@ let pointAt: i32 = 0;
 
 /** The text of some digits, with zeros behind them. */
 const digitText: usize = memory.data(64, 16);
-/** For each number up to 99 its two digits. */
-const pairs: usize = memory.data(2 * 100, 2);
 /** Ten to the powers from 0 on. */
 const smallPowers: usize = memory.data(8 * 20, 8);
 const smallPowerMax = 17;
+/** The same as doubles, which these are without rounding. */
+const exactPowers: usize = memory.data(8 * 20, 8);
+/** For each count of bits of a number, from 1 on, what makes the number of its decimal digits the higher half of the sum. */
+const digitCounts: usize = memory.data(8 * 32, 8);
 
 const headerBytes: usize = 4;
 const largestPayload: usize = 0xffffff;
@@ -146,6 +146,7 @@ const zero: u8 = 0x30;
 const bracketOpen: u8 = 0x5b;
 const backslash: u8 = 0x5c;
 const bracketClose: u8 = 0x5d;
+const quoteComma: u32 = 0x2c22;
 const nullComma: u64 = 0x2c6c6c756e;
 const nullTextComma: u64 = 0x2c224c4c554e22;
 const replacement = 0xbdbfef;
@@ -156,11 +157,21 @@ const dayOffset: usize = 8;
 /** Of a timestamp without a fraction of a second, and of one with all of it. */
 const secondsLength: usize = 19;
 const microsecondsLength: usize = 26;
+/** Of a timestamp up to its minutes, and of a time. */
+const minutesLength: usize = 16;
+const timeLength: usize = 8;
+/** What lengths a date of the binary protocol may have, a bit each. */
+const dateLengths: u32 = (1 << 0) | (1 << 4) | (1 << 7) | (1 << 11);
+const microsecondsMax: u32 = 999999;
+/** Where the digits of the parts of `YYYY-MM-DD hh:mm` and of `hh:mm:ss` stand, -1 for a mark, and the marks. */
+const datePlaces = i8x16(0, 1, 2, 3, -1, 4, 5, -1, 6, 7, -1, 8, 9, -1, 10, 11);
+const dateMarks = i8x16(0, 0, 0, 0, 0x2d, 0, 0, 0x2d, 0, 0, 0x20, 0, 0, 0x3a, 0, 0);
+const timePlaces = i8x16(0, 1, -1, 2, 3, -1, 4, 5, -1, -1, -1, -1, -1, -1, -1, -1);
+const timeMarks = i8x16(0, 0, 0x3a, 0, 0, 0x3a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 const twoZeros: u16 = 0x3030;
 const sixZeros: u64 = 0x303030303030;
 const pointZeros: u64 = 0x3030303030302e;
 
-const space: u8 = 0x20;
 const point: u8 = 0x2e;
 const colon: u8 = 0x3a;
 const letterE: u8 = 0x65;
@@ -170,6 +181,14 @@ const eightZeros: u64 = ((<u64>0x30303030) << 32) | 0x30303030;
 const decimalsNotFixed = 31;
 const pointMin = -14;
 const pointMax = 15;
+/** Numbers of up to so many decimals, and below this, are written by arithmetic with doubles where that is exact. */
+const plainDecimals = 8;
+const wholeLimit: f64 = 1e9;
+/** Below this a product's rounding is far less than what is left to a tie here. */
+const scaledLimit: f64 = 1e9;
+const tieFrom: f64 = 0.4999;
+const plainFloatMin: f64 = 1e-3;
+const plainDoubleMin: f64 = 1e-8;
 /** What a number of fixed decimals may need beyond what its bytes grow by: 309 digits, a point and 30 decimals. */
 const fixedOverhead: usize = 320;
 /** Below these, whole numbers of a double and of a float are printed as they are. */
@@ -310,7 +329,7 @@ export function encode(start: i32, stop: i32, before: u32, rowsMax: u32, rowByte
     }
     let rowStart = to;
     if (before > 0 || to > output) store<u8>(rowStart++, comma);
-    const rowStop = isBinary ? writeBinaryRow(rowStart, from, end) : writeRow(rowStart, from, end, 0);
+    const rowStop = isBinary ? writeBinaryRow(rowStart, from, end) : writeRow(rowStart, from, end);
     if (rowStop <= <usize>Stop.malformed) {
       reason = <Stop>rowStop;
       break;
@@ -340,51 +359,13 @@ export function encodeHex(length: u32): u32 {
   return <u32>(writeHex(output, cellPiece, cellPiece + length) - output);
 }
 
-/**
- * Gives the position after the row, or, as no position is that small, a `Stop`. `nulls` is where the null bitmap lies, or
- * 0 if the row is of the text protocol.
- */
-function writeRow(at: usize, start: usize, end: usize, nulls: usize): usize {
-  let to = at;
-  let from = start;
-  store<u8>(to++, bracketOpen);
-  for (let column = kinds; column < kindsEnd; column++) {
-    const kind = load<u8>(column);
-    if (nulls !== 0) {
-      const number = column - kinds;
-      if (isNull(nulls, number)) {
-        store<u64>(to, nullCell);
-        to += nullBytes;
-        continue;
-      }
-      const value = load<u16>(values + 2 * number);
-      if ((value & 0xff) !== Value.string) {
-        to = writeValue(value, kind, to, from);
-        if (to <= <usize>Stop.malformed) return to;
-        store<u8>(to++, comma);
-        from = valueEnd;
-        continue;
-      }
-    }
-    let length: usize = load<u8>(from++);
-    if (length >= nullPrefix) {
-      if (length === nullPrefix && nulls === 0) {
-        store<u64>(to, nullCell);
-        to += nullBytes;
-        continue;
-      }
-      if (length === prefix2) {
-        length = load<u16>(from);
-        from += 2;
-      } else if (length === prefix3) {
-        length = <usize>load<u32>(from) & largestPayload;
-        from += 3;
-      } else {
-        return Stop.malformed;
-      }
-    }
+/** What is too short to be called; decorators stand before methods alone. */
+// biome-ignore lint/complexity/noStaticOnlyClass: see above.
+class Inlined {
+  /** Writes the cell whose text is there, or gives `Stop.largeRow`, as `writeBitCell` does. */
+  @inline static writeCell(kind: u8, at: usize, from: usize, length: usize): usize {
     const cellEnd = from + length;
-    if (cellEnd > end) return Stop.malformed;
+    let to = at;
     if (kind === Kind.text) {
       store<u8>(to, quote);
       const low = v128.load(from);
@@ -430,29 +411,164 @@ function writeRow(at: usize, start: usize, end: usize, nulls: usize): usize {
       to = writeDate(kind, to, from, cellEnd);
     } else {
       to = writeBitCell(kind, to, from, cellEnd);
-      if (to === Stop.largeRow) return Stop.largeRow;
     }
+    return to;
+  }
+
+  @inline static writeUnsigned(at: usize, value: u64): usize {
+    return value < 100000000 ? Inlined.writeLeadingDigits(at, <u32>value) : writeLargeUnsigned(at, value);
+  }
+
+  /** A number of up to eight digits, without zeros before them. */
+  @inline static writeLeadingDigits(at: usize, value: u32): usize {
+    const text = Inlined.eightDigits(value);
+    // Counted apart from the digits, since what comes next need not wait for these.
+    const count = (<u64>value + load<u64>(digitCounts + 8 * (31 - <usize>clz(value | 1)))) >> 32;
+    store<u64>(at, (text | eightZeros) >> (64 - 8 * count));
+    return at + <usize>count;
+  }
+
+  /** The digits of a number of eight, a byte each, by halving all parts at once: first to 4, then to 2, then to 1 of them. */
+  @inline static eightDigits(value: u32): u64 {
+    const high = value / 10000;
+    const fours = <u64>high | ((<u64>(value - high * 10000)) << 32);
+    const hundreds = ((fours * 10486) >> 20) & 0x0000007f0000007f;
+    const twos = hundreds | ((fours - hundreds * 100) << 16);
+    const tens = ((twos * 103) >> 10) & 0x000f000f000f000f;
+    return tens | ((twos - tens * 10) << 8);
+  }
+
+  /** The digits of eight numbers up to 99, two bytes each. */
+  @inline static twoDigitsEach(numbers: v128): v128 {
+    const tens = i16x8.shr_u(i16x8.mul(numbers, i16x8.splat(103)), 10);
+    const units = i16x8.sub(numbers, i16x8.mul(tens, i16x8.splat(10)));
+    return v128.or(v128.or(tens, i16x8.shl(units, 8)), i8x16.splat(<i8>zero));
+  }
+
+  /** The product with a power of ten, its last bit set if something is behind it. */
+  @inline static scaled(high: u64, low: u64, factor: u64): u64 {
+    const middle = ((high * factor) >> 1) + Inlined.highProduct(low, factor);
+    return (Inlined.highProduct(high, factor) + (middle >> 63)) | (((middle & low63Bits) + low63Bits) >> 63);
+  }
+
+  /** The higher half of a product. */
+  @inline static highProduct(a: u64, b: u64): u64 {
+    const aLow = a & 0xffffffff;
+    const aHigh = a >> 32;
+    const bLow = b & 0xffffffff;
+    const bHigh = b >> 32;
+    const first = aHigh * bLow + ((aLow * bLow) >> 32);
+    const second = aLow * bHigh + (first & 0xffffffff);
+    return aHigh * bHigh + (first >> 32) + (second >> 32);
+  }
+}
+
+/** Gives the position after the row, or, as no position is that small, a `Stop`. */
+function writeRow(at: usize, start: usize, end: usize): usize {
+  let to = at;
+  let from = start;
+  store<u8>(to++, bracketOpen);
+  for (let column = kinds; column < kindsEnd; column++) {
+    let length: usize = load<u8>(from++);
+    if (length >= nullPrefix) {
+      if (length === nullPrefix) {
+        store<u64>(to, nullCell);
+        to += nullBytes;
+        continue;
+      }
+      if (length === prefix2) {
+        length = load<u16>(from);
+        from += 2;
+      } else if (length === prefix3) {
+        length = <usize>load<u32>(from) & largestPayload;
+        from += 3;
+      } else {
+        return Stop.malformed;
+      }
+    }
+    const cellEnd = from + length;
+    if (cellEnd > end) return Stop.malformed;
+    to = Inlined.writeCell(load<u8>(column), to, from, length);
+    if (to === Stop.largeRow) return Stop.largeRow;
     store<u8>(to++, comma);
     from = cellEnd;
   }
-  if (from > end) return Stop.malformed;
-  // The bracket takes the place of the last comma.
-  if (kindsEnd > kinds) to--;
-  store<u8>(to, bracketClose);
-  return to + 1;
+  return from > end ? Stop.malformed : endRow(to);
 }
 
 /** The same for a row of the binary protocol. */
 function writeBinaryRow(at: usize, start: usize, end: usize): usize {
+  const columns = kindsEnd - kinds;
   const nulls = start + 1;
-  const from = nulls + ((kindsEnd - kinds + nullBitsOffset + 7) >> 3);
+  let from = nulls + ((columns + nullBitsOffset + 7) >> 3);
   if (from > end || load<u8>(start) !== binaryRowHeader) return Stop.malformed;
-  return writeRow(at, from, end, nulls);
+  let to = at;
+  store<u8>(to++, bracketOpen);
+  for (let column: usize = 0; column < columns; column++) {
+    const bit = column + nullBitsOffset;
+    if (((load<u8>(nulls + (bit >> 3)) >> <u8>(bit & 7)) & 1) !== 0) {
+      store<u64>(to, nullCell);
+      to += nullBytes;
+      continue;
+    }
+    const kind = load<u8>(kinds + column);
+    const value: u32 = load<u16>(values + 2 * column);
+    const type = <i32>(value & 0xff);
+    if (type !== Value.string) {
+      // Known before the value is written, so that the next one need not wait for that.
+      const next = from + (type < Value.date ? load<u8>(valueSizes + type) : 1 + <usize>load<u8>(from));
+      if (next > end) return Stop.malformed;
+      const isQuoted = kind === Kind.quotedNumber;
+      if (type >= Value.date) {
+        to = type === Value.time ? writeTimeValue(value >> 8, to, from) : writeDateValue(value, kind, to, from);
+      } else {
+        store<u8>(to, quote);
+        to += usize(isQuoted);
+        if (type >= Value.float) {
+          to = writeFloatValue(value, to, from);
+        } else {
+          const bits = load<u64>(from);
+          const unused = 64 - ((<u64>load<u8>(valueSizes + type)) << 3);
+          // There is a signed and an unsigned type of each size, the signed ones with odd numbers.
+          const number: i64 = (type & 1) === 0 ? <i64>((bits << unused) >> unused) : <i64>(bits << unused) >> unused;
+          const sign = (type & 1) === 0 ? 0 : number >> 63;
+          store<u8>(to, minus);
+          to = Inlined.writeUnsigned(to - <usize>sign, <u64>((number ^ sign) - sign));
+        }
+      }
+      if (to <= <usize>Stop.malformed) return to;
+      store<u16>(to, isQuoted ? quoteComma : comma);
+      to += 1 + usize(isQuoted);
+      from = next;
+      continue;
+    }
+    let length: usize = load<u8>(from++);
+    if (length >= nullPrefix) {
+      if (length === prefix2) {
+        length = load<u16>(from);
+        from += 2;
+      } else if (length === prefix3) {
+        length = <usize>load<u32>(from) & largestPayload;
+        from += 3;
+      } else {
+        return Stop.malformed;
+      }
+    }
+    const cellEnd = from + length;
+    if (cellEnd > end) return Stop.malformed;
+    to = Inlined.writeCell(kind, to, from, length);
+    if (to === Stop.largeRow) return Stop.largeRow;
+    store<u8>(to++, comma);
+    from = cellEnd;
+  }
+  return from > end ? Stop.malformed : endRow(to);
 }
 
-function isNull(nulls: usize, column: usize): bool {
-  const bit = column + nullBitsOffset;
-  return ((load<u8>(nulls + (bit >> 3)) >> <u8>(bit & 7)) & 1) !== 0;
+/** The bracket takes the place of the last comma. */
+function endRow(at: usize): usize {
+  const to = kindsEnd > kinds ? at - 1 : at;
+  store<u8>(to, bracketClose);
+  return to + 1;
 }
 
 function writeText(at: usize, start: usize, end: usize): usize {
@@ -708,7 +824,17 @@ function writeDate(kind: u8, at: usize, start: usize, end: usize): usize {
       return at + nullBytes - 1;
     }
   }
-  let to = writeText(at, start, end) - 1;
+  const low = v128.load(start);
+  const high = v128.load(start, blockBytes);
+  let to: usize;
+  if (length <= pieceBytes && (specialBits(low, high) & firstBits(length)) === 0) {
+    store<u8>(at, quote);
+    v128.store(at, low, 1);
+    v128.store(at, high, 1 + blockBytes);
+    to = at + 1 + length;
+  } else {
+    to = writeText(at, start, end) - 1;
+  }
   if (kind === Kind.timestamp && length >= secondsLength && length < microsecondsLength) {
     store<u64>(to, length === secondsLength ? pointZeros : sixZeros);
     to += microsecondsLength - length;
@@ -737,251 +863,219 @@ function writeBitCell(kind: u8, at: usize, start: usize, end: usize): usize {
 function writeBits(at: usize, start: usize, end: usize): usize {
   let value: u64 = 0;
   for (let from = start; from < end; from++) value = (value << 8) | load<u8>(from);
-  return writeUnsigned(at, value);
+  return Inlined.writeUnsigned(at, value);
 }
 
-function writeUnsigned(at: usize, value: u64): usize {
-  if (value < 100000000) return writeLeadingDigits(at, <u32>value);
+/** A number of more than eight digits. */
+function writeLargeUnsigned(at: usize, value: u64): usize {
   const high = value / 100000000;
   let to: usize;
   if (high < 100000000) {
-    to = writeLeadingDigits(at, <u32>high);
+    to = Inlined.writeLeadingDigits(at, <u32>high);
   } else {
     const highest = high / 100000000;
-    to = writeLeadingDigits(at, <u32>highest);
-    store<u64>(to, eightDigits(<u32>(high - highest * 100000000)) | eightZeros);
+    to = Inlined.writeLeadingDigits(at, <u32>highest);
+    store<u64>(to, Inlined.eightDigits(<u32>(high - highest * 100000000)) | eightZeros);
     to += 8;
   }
-  store<u64>(to, eightDigits(<u32>(value - high * 100000000)) | eightZeros);
+  store<u64>(to, Inlined.eightDigits(<u32>(value - high * 100000000)) | eightZeros);
   return to + 8;
 }
 
-/** A number of up to eight digits, without zeros before them. */
-function writeLeadingDigits(at: usize, value: u32): usize {
-  const text = eightDigits(value);
-  // The last digit stays even if it is a zero.
-  const zeros = ctz(text | ((<u64>1) << 56)) & 56;
-  store<u64>(at, (text | eightZeros) >> zeros);
-  return at + 8 - (<usize>zeros >> 3);
-}
-
-/** The digits of a number of eight, a byte each, by halving all parts at once: first to 4, then to 2, then to 1 of them. */
-function eightDigits(value: u32): u64 {
-  const high = value / 10000;
-  const fours = <u64>high | ((<u64>(value - high * 10000)) << 32);
-  const hundreds = ((fours * 10486) >> 20) & 0x0000007f0000007f;
-  const twos = hundreds | ((fours - hundreds * 100) << 16);
-  const tens = ((twos * 103) >> 10) & 0x000f000f000f000f;
-  return tens | ((twos - tens * 10) << 8);
-}
-
-/**
- * Writes a value of a binary row that is no string, and sets `valueEnd`. `value` is as in `RowFormat.values`. Gives
- * `Stop.malformed` for a date or time that there cannot be.
- */
-function writeValue(value: u32, kind: u8, at: usize, from: usize): usize {
-  const type = <i32>(value & 0xff);
-  if (type >= Value.date) {
-    valueEnd = from + 1 + load<u8>(from);
-    return type === Value.time ? writeTimeValue(value >> 8, at, from) : writeDateValue(value, kind, at, from);
-  }
-  let to = at;
-  if (kind === Kind.quotedNumber) store<u8>(to++, quote);
-  if (type >= Value.float) to = writeFloatValue(value, to, from);
-  else to = writeIntegerValue(type, to, from);
-  if (to <= <usize>Stop.malformed) return to;
-  if (kind === Kind.quotedNumber) store<u8>(to++, quote);
-  return to;
-}
-
-function writeIntegerValue(type: i32, at: usize, from: usize): usize {
-  let to = at;
-  // There is a signed and an unsigned type of each size, the signed ones with odd numbers.
-  const size: u32 = 1 << ((type - 1) >> 1);
-  const unused: u64 = 64 - ((<u64>size) << 3);
-  let magnitude = load<u64>(from) << unused;
-  valueEnd = from + size;
-  if ((type & 1) === 0) return writeUnsigned(to, magnitude >> unused);
-  if (<i64>magnitude < 0) {
-    store<u8>(to++, minus);
-    magnitude = <u64>-(<i64>magnitude >> unused);
-  } else {
-    magnitude >>= unused;
-  }
-  return writeUnsigned(to, magnitude);
-}
-
-/** A date of both kinds of columns, with the time of day if it has one. */
+/** A date of both kinds of columns, with the time of day if it has one; gives `Stop.malformed` for one that cannot be. */
 function writeDateValue(value: u32, kind: u8, at: usize, from: usize): usize {
   const length: u32 = load<u8>(from);
-  if (length !== 0 && length !== 4 && length !== 7 && length !== 11) return Stop.malformed;
-  const year: u32 = length === 0 ? 0 : load<u16>(from, 1);
-  const month: u32 = length === 0 ? 0 : load<u8>(from, 3);
-  const day: u32 = length === 0 ? 0 : load<u8>(from, 4);
-  if (year > 9999 || month > 99 || day > 99) return Stop.malformed;
+  if (length > 11 || ((dateLengths >> length) & 1) === 0) return Stop.malformed;
   const isDate = (value & 0xff) === Value.date;
-  let to = at;
+  const shown: u32 = min(length, isDate ? 4 : 7);
+  // Century, year, month, day, hour, minute and second, as far as they are there: the year's two bytes are two places too.
+  const parts = v128.and(v128.load8x8_u(from, 1), i16x8.lt_u(i16x8(0, 1, 2, 3, 4, 5, 6, 7), i16x8.splat(<i16>shown)));
+  const year = <u32>i16x8.extract_lane_u(parts, 0) | ((<u32>i16x8.extract_lane_u(parts, 1)) << 8);
   const century = year / 100;
-  store<u8>(to++, quote);
-  store<u64>(
-    to,
-    pair(century) |
-      (pair(year - century * 100) << 16) |
-      ((<u64>minus) << 32) |
-      (pair(month) << 40) |
-      ((<u64>minus) << 56),
-  );
-  store<u16>(to, <u16>pair(day), 8);
-  to += dateLength;
-  if (!isDate) {
-    store<u8>(to++, space);
-    const hour: u32 = length < 7 ? 0 : load<u8>(from, 5);
-    if (hour > 99) return Stop.malformed;
-    store<u16>(to, <u16>pair(hour));
-    to += 2;
-    const digits = kind === Kind.timestamp ? fractionDigitsMax : 0;
-    to = writeClock(to, length < 7 ? 0 : from + 6, length < 11 ? 0 : from + 8, value >> 8, digits);
-    if (to === 0) return Stop.malformed;
+  const numbers = i16x8.replace_lane(i16x8.replace_lane(parts, 0, <i16>century), 1, <i16>(year - century * 100));
+  if (v128.any_true(i16x8.gt_u(numbers, i16x8.splat(99)))) return Stop.malformed;
+  if (<i32>kind >= Kind.date) {
+    if (i16x8.extract_lane_u(parts, 2) === 0 || i16x8.extract_lane_u(parts, 3) === 0) {
+      // A second has no more than that, even here.
+      if (!isDate && length === 11 && load<u32>(from, 8) > microsecondsMax) return Stop.malformed;
+      store<u64>(at, nullCell);
+      return at + nullBytes - 1;
+    }
   }
-  if (<i32>kind >= Kind.date && (month === 0 || day === 0)) {
-    store<u64>(at, nullCell);
-    return at + nullBytes - 1;
+  const text = Inlined.twoDigitsEach(numbers);
+  store<u8>(at, quote);
+  v128.store(at, v128.or(i8x16.swizzle(text, datePlaces), dateMarks), 1);
+  let to = at + 1 + dateLength;
+  if (!isDate) {
+    store<u8>(at, colon, 1 + minutesLength);
+    store<u16>(at, i16x8.extract_lane_u(text, 6), 2 + minutesLength);
+    const microseconds: u32 = length === 11 ? load<u32>(from, 8) : 0;
+    to = writeFraction(at + 1 + secondsLength, microseconds, value >> 8, kind === Kind.timestamp);
+    if (to === 0) return Stop.malformed;
   }
   store<u8>(to, quote);
   return to + 1;
 }
 
+/** Gives `Stop.malformed` for a time that cannot be. */
 function writeTimeValue(decimals: u32, at: usize, from: usize): usize {
   const length: u32 = load<u8>(from);
   if (length !== 0 && length !== 8 && length !== 12) return Stop.malformed;
   let to = at;
   store<u8>(to++, quote);
-  let hours: u64 = 0;
+  // Hours, minutes and seconds; the hours of more than two digits are written before the last two.
+  let numbers = i16x8.splat(0);
   if (length !== 0) {
     if (load<u8>(from, 1) !== 0) store<u8>(to++, minus);
-    hours = <u64>load<u32>(from, 2) * 24 + load<u8>(from, 6);
+    numbers = v128.and(v128.load8x8_u(from, 6), i16x8(-1, -1, -1, 0, 0, 0, 0, 0));
+    if (load<u32>(from, 2) > 0 || load<u8>(from, 6) > 99) {
+      const hours = <u64>load<u32>(from, 2) * 24 + load<u8>(from, 6);
+      const hundreds = hours / 100;
+      if (hundreds > 0) to = Inlined.writeUnsigned(to, hundreds);
+      numbers = i16x8.replace_lane(numbers, 0, <i16>(hours - hundreds * 100));
+    }
+    if (v128.any_true(i16x8.gt_u(numbers, i16x8.splat(99)))) return Stop.malformed;
   }
-  if (hours < 100) {
-    store<u16>(to, <u16>pair(<u32>hours));
-    to += 2;
-  } else {
-    to = writeUnsigned(to, hours);
-  }
-  to = writeClock(to, length === 0 ? 0 : from + 7, length < 12 ? 0 : from + 9, decimals, 0);
+  v128.store(to, v128.or(i8x16.swizzle(Inlined.twoDigitsEach(numbers), timePlaces), timeMarks));
+  to = writeFraction(to + timeLength, length === 12 ? load<u32>(from, 9) : 0, decimals, false);
   if (to === 0) return Stop.malformed;
   store<u8>(to, quote);
   return to + 1;
 }
 
 /**
- * Minutes and seconds, which lie there, and the fraction of a second; 0 stands for what is not there. Writes as many digits
- * of the fraction as the column has decimals, and zeros behind them up to `digitsMin`. Gives 0 if one of them cannot be.
+ * The fraction of a second: as many digits as the column has decimals, and if all are wanted zeros behind them. Gives 0 if
+ * there cannot be so many microseconds.
  */
-function writeClock(at: usize, minutes: usize, fraction: usize, decimals: u32, digitsMin: u32): usize {
-  const minute: u32 = minutes === 0 ? 0 : load<u8>(minutes);
-  const second: u32 = minutes === 0 ? 0 : load<u8>(minutes, 1);
-  let microseconds: u32 = fraction === 0 ? 0 : load<u32>(fraction);
-  if (minute > 99 || second > 99 || microseconds > 999999) return 0;
-  store<u64>(at, <u64>colon | (pair(minute) << 8) | ((<u64>colon) << 24) | (pair(second) << 32) | ((<u64>point) << 48));
+function writeFraction(at: usize, microseconds: u32, decimals: u32, wantsAll: bool): usize {
+  if (microseconds > microsecondsMax) return 0;
   // What has no fixed decimals shows its microseconds if there are any.
-  let digits = decimals <= fractionDigitsMax ? decimals : microseconds === 0 ? 0 : fractionDigitsMax;
-  if (digits < digitsMin) {
-    const unit = <u32>load<u64>(smallPowers + 8 * <usize>(fractionDigitsMax - digits));
-    microseconds -= microseconds % unit;
-    digits = digitsMin;
+  let count = decimals <= fractionDigitsMax ? decimals : microseconds === 0 ? 0 : fractionDigitsMax;
+  let shown = microseconds;
+  if (wantsAll && count < fractionDigitsMax) {
+    shown -= shown % <u32>load<u64>(smallPowers + 8 * <usize>(fractionDigitsMax - count));
+    count = fractionDigitsMax;
   }
-  if (digits === 0) return at + 6;
-  const high = microseconds / 10000;
-  const middle = microseconds / 100;
-  store<u64>(at, pair(high) | (pair(middle - high * 100) << 16) | (pair(microseconds - middle * 100) << 32), 7);
-  return at + 7 + digits;
-}
-
-/** The two digits of a number up to 99, the first one in the lower byte. */
-function pair(value: u32): u64 {
-  return load<u16>(pairs + 2 * <usize>value);
+  if (count === 0) return at;
+  store<u8>(at, point);
+  store<u64>(at, (Inlined.eightDigits(shown) | eightZeros) >> 16, 1);
+  return at + 1 + count;
 }
 
 /** As `floatText` in binary-values.ts; what is no number is left to that: it gives `Stop.largeRow`. */
 function writeFloatValue(value: u32, at: usize, from: usize): usize {
   const isFloat = (value & 0xff) === Value.float;
-  valueEnd = from + (isFloat ? 4 : 8);
   const signed = isFloat ? <f64>load<f32>(from) : load<f64>(from);
   const number = abs(signed);
   if (!(number < Infinity)) return Stop.largeRow;
-  let to = at;
-  if (reinterpret<i64>(signed) < 0) store<u8>(to++, minus);
+  store<u8>(at, minus);
+  const to = at + <usize>(reinterpret<u64>(signed) >> 63);
   const decimals = <i32>(value >> 8);
   if (decimals < decimalsNotFixed) {
-    setDigits(reinterpret<u64>(number));
-    pickShortest();
+    if (decimals <= plainDecimals && number < wholeLimit) {
+      const scaled = number * load<f64>(exactPowers + 8 * <usize>decimals);
+      const nearest = floor(scaled + 0.5);
+      if (scaled < scaledLimit && abs(scaled - nearest) < tieFrom) return writePlainFixed(to, <u64>nearest, decimals);
+    }
+    setDigits(reinterpret<u64>(number), true);
     return writeFixed(to, decimals);
   }
   const limit = isFloat ? floatWholeMax : wholeMax;
-  if (number < limit && number === floor(number)) return writeUnsigned(to, <u64>number);
-  setDigits(reinterpret<u64>(number));
-  // So far there are 16 or 17 digits, of which 6 are to be left.
-  if (isFloat) roundDigits(quadruple < 40000000000000000 ? 10 : 11);
-  else pickShortest();
+  if (number < limit && number === floor(number)) return Inlined.writeUnsigned(to, <u64>number);
+  if (isFloat) {
+    if (number < floatWholeMax && number >= plainFloatMin) {
+      // The decimals that leave six digits.
+      const count =
+        i32(number < 1e5) +
+        i32(number < 1e4) +
+        i32(number < 1e3) +
+        i32(number < 1e2) +
+        i32(number < 1e1) +
+        i32(number < 1) +
+        i32(number < 1e-1) +
+        i32(number < 1e-2);
+      const scaled = number * load<f64>(exactPowers + 8 * <usize>count);
+      const nearest = floor(scaled + 0.5);
+      if (abs(scaled - nearest) < tieFrom) {
+        return writePlain(to, <u64>nearest * load<u64>(smallPowers + 8 * <usize>(plainDecimals - count)));
+      }
+    }
+    setDigits(reinterpret<u64>(number), false);
+    // So far there are 16 or 17 digits, of which 6 are to be left.
+    roundDigits(quadruple < 40000000000000000 ? 10 : 11);
+    return writeGeneral(to);
+  }
+  if (number < wholeLimit && number >= plainDoubleMin) {
+    // Of the numbers of up to 15 digits only one is read back as this double, so there is no shorter one.
+    const isSmall = number < 1e7;
+    const power: f64 = isSmall ? 1e8 : 1e6;
+    const nearest = floor(number * power + 0.5);
+    if (nearest / power === number) return writePlain(to, <u64>nearest * (isSmall ? 1 : 100));
+  }
+  setDigits(reinterpret<u64>(number), true);
   return writeGeneral(to);
 }
 
+/** Writes what is given times 10^-8, without zeros at the end; there is something behind the point. */
+function writePlain(at: usize, value: u64): usize {
+  const whole = value / 100000000;
+  const to = Inlined.writeUnsigned(at, whole);
+  const text = Inlined.eightDigits(<u32>(value - whole * 100000000));
+  store<u8>(to, point);
+  store<u64>(to, text | eightZeros, 1);
+  // A zero's byte is 0 so far. What has been rounded to a whole number loses the point as well.
+  const count = <usize>((71 - clz(text)) >> 3);
+  return to + count + usize(count > 0);
+}
+
+/** Writes what is given times 10^-decimals, of which there are up to 8. */
+function writePlainFixed(at: usize, value: u64, decimals: i32): usize {
+  const power = load<u64>(smallPowers + 8 * <usize>decimals);
+  const whole = value / power;
+  const to = Inlined.writeUnsigned(at, whole);
+  if (decimals === 0) return to;
+  const rest = (value - whole * power) * load<u64>(smallPowers + 8 * <usize>(plainDecimals - decimals));
+  store<u8>(to, point);
+  store<u64>(to, Inlined.eightDigits(<u32>rest) | eightZeros, 1);
+  return to + 1 + <usize>decimals;
+}
+
 /**
- * Sets `quadruple` and `exponent` for a double, so that its digits before the point are at least enough to tell it from its
- * neighbours. This and `pickShortest` are the method "Schubfach" (R. Giulietti, "The Schubfach way to render doubles",
- * 2021), and the names behind the comments are his.
+ * Sets `digits`, `exponent` and `quadruple` for a double. The digits are the shortest that are read back as it, and of these
+ * the nearest; or, if those are not wanted, there are 16 or 17 of them in `quadruple` alone. The method is "Schubfach"
+ * (R. Giulietti, "The Schubfach way to render doubles", 2021).
  */
-function setDigits(bits: u64): void {
+function setDigits(bits: u64, wantsShortest: bool): void {
   const fraction = bits & (((<u64>1) << fractionBits) - 1);
   const biased = <i32>(bits >> fractionBits);
-  // c and q
-  significand = biased === 0 ? fraction : fraction | ((<u64>1) << fractionBits);
+  const significand = biased === 0 ? fraction : fraction | ((<u64>1) << fractionBits);
   const binaryExponent = max(biased, 1) - exponentBias;
   // Below a power of two, numbers lie twice as close.
-  isPowerOfTwo = fraction === 0 && biased > 1;
-  // k: logarithms of 2 and 3/4 to the base of 10, times 2^41, and of 10 to the base of 2, times 2^38
-  const spacing: i64 = isPowerOfTwo ? -274743187321 : 0;
-  exponent = <i32>((<i64>binaryExponent * 661971961083 + spacing) >> 41);
-  // h
-  shift = <u64>(binaryExponent + <i32>((<i64>-exponent * 913124641741) >> 38) + 2);
+  const isPowerOfTwo = fraction === 0 && biased > 1;
+  // Logarithms of 2 and 3/4 to the base of 10, times 2^41, and of 10 to the base of 2, times 2^38.
+  const closer: i64 = isPowerOfTwo ? -274743187321 : 0;
+  exponent = <i32>((<i64>binaryExponent * 661971961083 + closer) >> 41);
+  const shift = <u64>(binaryExponent + <i32>((<i64>-exponent * 913124641741) >> 38) + 2);
   const power = powers + 16 * <usize>(-exponent - powerMin);
-  powerHigh = load<u64>(power);
-  powerLow = load<u64>(power, 8);
-  quadruple = scaled(significand << 2);
-}
+  const high = load<u64>(power);
+  const low = load<u64>(power, 8);
+  const number = significand << 2;
+  quadruple = Inlined.scaled(high, low, number << shift);
+  if (!wantsShortest) return;
 
-/** The product with the power of ten, its last bit set if something is behind it. */
-function scaled(value: u64): u64 {
-  const factor = value << shift;
-  const middle = ((powerHigh * factor) >> 1) + highProduct(powerLow, factor);
-  return (highProduct(powerHigh, factor) + (middle >> 63)) | (((middle & low63Bits) + low63Bits) >> 63);
-}
-
-/** The higher half of a product. */
-function highProduct(a: u64, b: u64): u64 {
-  const aLow = a & 0xffffffff;
-  const aHigh = a >> 32;
-  const bLow = b & 0xffffffff;
-  const bHigh = b >> 32;
-  const first = aHigh * bLow + ((aLow * bLow) >> 32);
-  const second = aLow * bHigh + (first & 0xffffffff);
-  return aHigh * bHigh + (first >> 32) + (second >> 32);
-}
-
-/** Sets `digits` to the shortest that are read back as the number of `setDigits`, and of these to the nearest. */
-function pickShortest(): void {
+  // An even significand is what its bounds are read as.
   const odd = significand & 1;
-  const low = scaled((significand << 2) - (isPowerOfTwo ? 1 : 2)) + odd;
-  const high = scaled((significand << 2) + 2) - odd;
+  const lower = Inlined.scaled(high, low, (number - (isPowerOfTwo ? 1 : 2)) << shift) + odd;
+  const upper = Inlined.scaled(high, low, (number + 2) << shift) - odd;
   const floored = quadruple >> 2;
   const tens = (floored / 10) * 10;
-  const isTens = low <= tens << 2;
-  if (isTens !== (tens + 10) << 2 <= high) {
+  const isTens = lower <= tens << 2;
+  if (isTens !== (tens + 10) << 2 <= upper) {
     digits = isTens ? tens : tens + 10;
     return;
   }
-  const isFloored = low <= floored << 2;
-  if (isFloored !== (floored + 1) << 2 <= high) {
+  const isFloored = lower <= floored << 2;
+  if (isFloored !== (floored + 1) << 2 <= upper) {
     digits = isFloored ? floored : floored + 1;
     return;
   }
@@ -1003,7 +1097,7 @@ function roundDigits(count: i32): void {
 
 /** Sets `digitText`, `digitCount` and `pointAt`. */
 function setDigitText(): void {
-  const end = writeUnsigned(digitText, digits);
+  const end = Inlined.writeUnsigned(digitText, digits);
   const zeros = i8x16.splat(<i8>zero);
   v128.store(end, zeros);
   v128.store(end, zeros, blockBytes);
@@ -1028,7 +1122,7 @@ function writeGeneral(at: usize): usize {
     let to = at + (count > 1 ? count + 1 : 1);
     store<u8>(to++, letterE);
     if (pointAt < 1) store<u8>(to++, minus);
-    return writeUnsigned(to, <u64>abs(pointAt - 1));
+    return Inlined.writeUnsigned(to, <u64>abs(pointAt - 1));
   }
   if (pointAt <= 0) {
     v128.store(at, i8x16.splat(<i8>zero));
@@ -1061,12 +1155,20 @@ function writeFixed(at: usize, decimals: i32): usize {
   return to;
 }
 
-for (let value: u32 = 0; value < 100; value++) {
-  store<u16>(pairs + 2 * <usize>value, <u16>(zero + value / 10) | ((<u16>(zero + (value % 10))) << 8));
+for (let bits: u64 = 0, count: u64 = 1, power: u64 = 10; bits < 32; bits++) {
+  // Numbers of that many bits have this many digits, and from the power on that is among them one more.
+  const first = (<u64>1) << bits;
+  if (first >= power) {
+    power *= 10;
+    count++;
+  }
+  const hasPower = power <= 2 * first - 1;
+  store<u64>(digitCounts + 8 * <usize>bits, hasPower ? ((count + 1) << 32) - power : count << 32);
 }
 
 for (let power = 0, value: u64 = 1; power <= smallPowerMax; power++, value *= 10) {
   store<u64>(smallPowers + 8 * <usize>power, value);
+  store<f64>(exactPowers + 8 * <usize>power, <f64>value);
 }
 
 for (let code: u64 = 0; code < 0x20; code++) {
