@@ -11,6 +11,10 @@ const goneIntervalMs = 50;
 const clockMs = 2_000;
 /** ER_NO_SUCH_THREAD. */
 const noSuchThread = 1094;
+/** MariaDB may take two seconds for a kill whose victim sleeps: others are not to wait behind it for longer than this. */
+const slowMs = 100;
+/** Connections of one control at once. */
+const linesMax = 4;
 /** The database is asked for counts at most this often, for all who want to know at once. */
 const examineIntervalMs = 1_000;
 
@@ -27,14 +31,28 @@ export interface SentKill {
   readonly past: Promise<void>;
 }
 
+/** A connection, on which one question is asked at a time. */
+interface Line {
+  readonly connection: Promise<Connection>;
+  isBusy: boolean;
+}
+
+interface Waiting {
+  readonly take: (line: Line) => void;
+  /** Opens a line of its own when it has waited for long. */
+  readonly timer: NodeJS.Timeout;
+}
+
 /**
  * A second connection of the same user, on which the statements of others are watched and stopped. It is opened when
- * first needed and closed when idle; one serves all connections of that user in a thread.
+ * first needed and closed when idle; one serves all connections of that user in a thread, and a few more do if it is held
+ * up.
  */
 export class Control {
   readonly #options: ConnectOptions;
   readonly #onClose: () => void;
-  #connection: Promise<Connection> | null = null;
+  readonly #lines: Line[] = [];
+  readonly #waiting: Waiting[] = [];
   #idleTimer: NodeJS.Timeout | null = null;
   #inUse = 0;
   #mayExamine = true;
@@ -152,7 +170,7 @@ export class Control {
       const doings = new Map(rows.map(([id, command, state]) => [Number(id), { command, state } as Doing]));
       return doings.has(connection.id) ? doings : null;
     };
-    if (this.#connection === null) return this.#use(ask);
+    if (this.#lines.length === 0) return this.#use(ask);
     try {
       return await this.#use(ask, patienceMs);
     } catch (error) {
@@ -185,7 +203,7 @@ export class Control {
       return new Map(rows.map(([id, count]) => [Number(id), Number(count)]));
     } catch {
       // Without the privilege to look, it is no use to ask again; without a connection, progress can wait.
-      this.#mayExamine = this.#connection === null;
+      this.#mayExamine = this.#lines.length === 0;
       return new Map();
     }
   }
@@ -194,56 +212,89 @@ export class Control {
     this.#onClose();
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     this.#idleTimer = null;
-    const connection = this.#connection;
-    this.#connection = null;
-    connection?.then(
-      (open) => open.close(),
-      () => {},
-    );
+    for (const { connection } of this.#lines.splice(0)) {
+      connection.then(
+        (open) => open.close(),
+        () => {},
+      );
+    }
   }
 
   async #use<T>(work: (connection: Connection) => Promise<T>, patienceMs = this.#options.timeoutMs): Promise<T> {
     this.#inUse++;
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
-    this.#connection ??= this.#open();
-    const connection = this.#connection;
+    const line = this.#freeLine() ?? (await this.#lineInTurn());
     // One that no longer answers would hold up every later kill behind this one.
     let isOver = false;
     const patience = setTimeout(() => {
       // If the thread was held up, the answer may lie there unread.
       setImmediate(() => {
-        if (!isOver) this.#drop(connection);
+        if (!isOver) this.#drop(line);
       });
     }, patienceMs);
     try {
-      return await work(await connection);
+      return await work(await line.connection);
     } finally {
       isOver = true;
       clearTimeout(patience);
+      this.#free(line);
       this.#inUse--;
       if (this.#inUse === 0) this.#idleTimer = setTimeout(() => this.close(), idleMs);
     }
   }
 
-  #drop(connection: Promise<Connection>): void {
-    if (this.#connection === connection) this.#connection = null;
-    connection.then(
+  #freeLine(): Line | null {
+    if (this.#lines.length === 0) return this.#open();
+    const line = this.#lines.find(({ isBusy }) => !isBusy) ?? null;
+    if (line !== null) line.isBusy = true;
+    return line;
+  }
+
+  #lineInTurn(): Promise<Line> {
+    return new Promise((take) => {
+      const timer = setTimeout(() => {
+        if (this.#lines.length >= linesMax) return;
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+        take(this.#open());
+      }, slowMs);
+      const waiting: Waiting = { take, timer };
+      this.#waiting.push(waiting);
+    });
+  }
+
+  /** Gives a line to whoever waits; if it is gone, another takes its place. */
+  #free(line: Line): void {
+    line.isBusy = false;
+    if (this.#waiting.length === 0) return;
+    const next = this.#freeLine();
+    if (next === null) return;
+    const { take, timer } = this.#waiting.shift() as Waiting;
+    clearTimeout(timer);
+    take(next);
+  }
+
+  #drop(line: Line): void {
+    this.#remove(line);
+    line.connection.then(
       (open) => open.destroy(),
       () => {},
     );
   }
 
-  async #open(): Promise<Connection> {
-    try {
-      const connection = await Connection.open(this.#options);
-      connection.once('lost', () => {
-        this.#connection = null;
-      });
-      return connection;
-    } catch (error) {
-      this.#connection = null;
-      throw error;
-    }
+  #remove(line: Line): void {
+    const at = this.#lines.indexOf(line);
+    if (at >= 0) this.#lines.splice(at, 1);
+  }
+
+  /** @returns a line for the caller */
+  #open(): Line {
+    const line: Line = { connection: Connection.open(this.#options), isBusy: true };
+    this.#lines.push(line);
+    line.connection.then(
+      (connection) => connection.once('lost', () => this.#remove(line)),
+      () => this.#remove(line),
+    );
+    return line;
   }
 }
 

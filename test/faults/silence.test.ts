@@ -125,6 +125,28 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]]);
     });
 
+    t.test('a kill that is not answered holds up no other', async (t) => {
+      const { proxy, sluice } = await start(t, server);
+      const [first, second, third] = [1, 2, 3].map((n) => `SELECT SLEEP(600), 'held up ${n}'`) as [
+        string,
+        string,
+        string,
+      ];
+      const queries = [await begin(sluice, server, first), await begin(sluice, server, second)];
+      const last = await begin(sluice, server, third);
+      t.equal((await get(sluice.url, queries[0]?.final_uri as string)).status, 200);
+      await untilGone(server, first);
+      // The connection on which that was said is kept for the next who has to be killed.
+      proxy.silence(proxy.lastPort);
+      t.equal((await get(sluice.url, queries[1]?.final_uri as string)).status, 200);
+      const begun = performance.now();
+      t.equal((await get(sluice.url, last.final_uri)).status, 200);
+      await untilGone(server, third);
+      const tookMs = performance.now() - begun;
+      t.ok(tookMs < connectTimeoutSecs * 1_000 - 500, `the other is killed after ${Math.round(tookMs)} ms`);
+      await untilGone(server, second);
+    });
+
     t.test('what is only slow is not hurt', { timeout: 120_000 }, async (t) => {
       const { sluice } = await start(t, server);
       await server.sql(`CREATE TABLE IF NOT EXISTS faults.held (a INT PRIMARY KEY) ENGINE = InnoDB;
