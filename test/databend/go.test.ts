@@ -19,7 +19,7 @@ const go: Shape = {
   login: null,
   before: '',
   readsFinal: false,
-  keepsSession: true,
+  takesSession: 'from all',
 };
 
 await testRecorded(go, async (t, stage) => {

@@ -16,14 +16,17 @@ export interface Seen {
 export interface Witness {
   readonly port: number;
   readonly seen: readonly Seen[];
-  /** The next answer to a request of that method and path is not passed on: the client's connection is cut instead. */
-  cutNext(method: string, path: RegExp): void;
+  /**
+   * Does not pass on the answer to the next request of that method and path: the client's connection is cut instead.
+   * @param afterMs when; default: once the answer is there
+   */
+  cutNext(method: string, path: RegExp, afterMs?: number): void;
 }
 
 /** Starts a witness on a free port. It ends with the test. */
 export async function startWitness(t: Test, target: string): Promise<Witness> {
   const seen: Seen[] = [];
-  let cut: { readonly method: string; readonly path: RegExp } | null = null;
+  let cut: { readonly method: string; readonly path: RegExp; readonly afterMs: number | undefined } | null = null;
   const server = createServer((incoming, outgoing) => {
     const { method = '', url: path = '', headers } = incoming;
     const chunks: Buffer[] = [];
@@ -32,10 +35,12 @@ export async function startWitness(t: Test, target: string): Promise<Witness> {
       const body = Buffer.concat(chunks);
       const entry = { method, path, headers, body: body.toString(), status: 0 };
       seen.push(entry);
+      const isCut = cut !== null && cut.method === method && cut.path.test(path);
+      if (isCut && cut?.afterMs !== undefined) setTimeout(() => incoming.socket.destroy(), cut.afterMs);
+      if (isCut) cut = null;
       const onward = request(target + path, { method, headers, agent: false }, (answer) => {
         entry.status = answer.statusCode ?? 0;
-        if (cut !== null && cut.method === method && cut.path.test(path)) {
-          cut = null;
+        if (isCut) {
           answer.resume();
           answer.on('end', () => incoming.socket.destroy());
           return;
@@ -57,8 +62,8 @@ export async function startWitness(t: Test, target: string): Promise<Witness> {
   return {
     port: (server.address() as AddressInfo).port,
     seen,
-    cutNext: (method, path) => {
-      cut = { method, path };
+    cutNext: (method, path, afterMs) => {
+      cut = { method, path, afterMs };
     },
   };
 }
