@@ -15,6 +15,7 @@ const SIDE_BY_SIDE = 3;
 // Files and folders that are run one by one, when all others are done: what measures time, load or memory, and what looks
 // at more of the servers that all tests share than is its own.
 const ALONE = [
+  'test/databend/driver.test.ts',
   'test/embedded',
   'test/faults',
   'test/hot-path.test.ts',
@@ -30,6 +31,7 @@ const ALONE = [
   'test/service/start-stop.test.ts',
   'test/session',
   'test/worker/delivery.test.ts',
+  'test/worker/prepared.test.ts',
 ];
 
 const TEST_FILE_SECONDS_MAX = 600;

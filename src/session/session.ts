@@ -115,8 +115,11 @@ export class Session {
   }
 
   readonly #onIdle = (): void => {
-    if (!this.isKept) {
-      this.#end(true, 'its statement ended');
+    // Of a statement that was cancelled nobody is told in what it has left the session: neither has the client a handle to what
+    // is held on its account alone, nor does it know that nothing is held any more.
+    const { isHeld } = this.#lease;
+    if (!this.isKept || (this.isCarried && !isHeld)) {
+      this.#end(!isHeld, 'its statement ended');
       return;
     }
     const next = this.#waiting.shift();

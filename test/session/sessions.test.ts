@@ -226,3 +226,25 @@ t.test('what would be held and has no room ends, and it is remembered why', asyn
   t.match(opened.sessions.whyEnded(session.id, 'anna'), /--sessions_per_user_max/);
   t.equal(opened.sessions.size, 1);
 });
+
+t.test('what a cancelled statement leaves is held for nobody, and serves nobody else', async (t) => {
+  const opened = openSessions(t);
+  const { session, connection } = await openCarried(opened);
+  session.run(request, new Recorder()).cancel();
+  connection.post({ type: 'idle', session: begun });
+  await connection.gone();
+  t.equal(opened.sessions.find(session.id, 'anna'), undefined);
+  t.not((await open(opened.sessions, anna, null, 0)).lease, session.lease);
+});
+
+t.test('what a cancelled statement has let go is held no more', async (t) => {
+  const opened = openSessions(t);
+  const { session, connection, run } = await openCarried(opened);
+  await run(begun);
+  session.run(request, new Recorder()).cancel();
+  const idle = once(session.lease, 'idle');
+  connection.post({ type: 'idle', session: left });
+  await idle;
+  t.equal(opened.sessions.find(session.id, 'anna'), undefined);
+  t.equal((await open(opened.sessions, anna, null, 0)).lease, session.lease);
+});

@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { sharedServers } from '../support/servers.ts';
+import { post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+
+/* Values that are bound to a statement's placeholders by the database; how each type comes back is in binary-rows. */
+
+const hostile = ["it's", '"', '\\', "\\'; DROP TABLE kept; --", '`', '\0', '\n', '%_', '😀', '-- x', '/* x */', ''];
+
+for (const server of await sharedServers()) {
+  t.test(`on ${server.kind}`, { timeout: 120_000 }, async (t) => {
+    const name = `params_${randomBytes(4).toString('hex')}`;
+    await server.sql(
+      `CREATE DATABASE ${name}; CREATE TABLE ${name}.kept (i INT PRIMARY KEY AUTO_INCREMENT, big BIGINT UNSIGNED,
+         exact DECIMAL(65, 30), text VARCHAR(200) CHARACTER SET utf8mb4, bytes BLOB)`,
+    );
+    const { port } = new URL(server.url);
+    const sluice: SluiceProcess = await startSluice(['--mysql_url', `mysql://root@127.0.0.1:${port}/${name}`]);
+    t.teardown(async () => {
+      await sluice.kill();
+      await server.sql(`DROP DATABASE ${name}`);
+    });
+    const run = (sql: string, params: unknown, more: object = {}) =>
+      query(sluice.url, sql, { body: { params, pagination: { wait_time_secs: 10 }, ...more } });
+
+    await t.test('every kind of JSON is bound as what it is', async (t) => {
+      const values = [null, true, false, 7, -2.5, 'x', { a: [1, "'"] }, [1, null]];
+      const { last, rows } = await run(`SELECT ${values.map((_, at) => `? AS p${at}`).join()}`, values);
+      t.equal(last.error, null);
+      t.strictSame(rows, [[null, 1, 0, 7, -2.5, 'x', `{"a":[1,"'"]}`, '[1,null]']]);
+    });
+
+    await t.test('nothing in a text is read as SQL', async (t) => {
+      const { rows } = await run(`SELECT ${hostile.map(() => '?').join()}`, hostile);
+      t.strictSame(rows, [hostile]);
+      for (const text of hostile) {
+        const inserted = await run('INSERT INTO kept (text, bytes) VALUES (?, ?)', [text, text]);
+        t.equal(inserted.last.affected_rows, 1, JSON.stringify(text));
+        const found = await run('SELECT text FROM kept WHERE text = :text AND i = :id', {
+          text,
+          id: inserted.last.last_insert_id,
+        });
+        t.strictSame(found.rows, [[text]]);
+      }
+    });
+
+    await t.test(
+      'what is larger or more exact than a JSON number comes as a string, and keeps every digit',
+      async (t) => {
+        const [big, exact] = ['18446744073709551615', `-${'9'.repeat(35)}.${'1'.repeat(30)}`];
+        await run('INSERT INTO kept (big, exact) VALUES (?, ?)', [big, exact]);
+        const { pages } = await run('SELECT big, exact FROM kept WHERE big = ?', [big]);
+        t.match(pages[0]?.text, `[[${big},"${exact}"]]`);
+        const refused = await post(sluice.url, { sql: 'SELECT ?', params: [2 ** 60] });
+        t.equal(refused.status, 400);
+        t.match(refused.text, /params\[0\].*as a string/);
+      },
+    );
+
+    await t.test('by name, a value may be used often, and what is no placeholder is left alone', async (t) => {
+      const { rows } = await run("SELECT :a, :b, :a, ':a', '\\':b' /* :c */ -- :d", { a: 1, b: 'two', more: 3 });
+      t.strictSame(rows, [[1, 'two', 1, ':a', "':b"]]);
+    });
+
+    await t.test('a wrong count or a missing name fails the statement, which is not begun', async (t) => {
+      for (const [sql, params, message] of [
+        ['INSERT INTO kept (text) VALUES (?)', [], /1 placeholder.*0 values/],
+        ['INSERT INTO kept (text) VALUES (?)', [1, 2], /1 placeholder.*2 values/],
+        ['SELECT 1', [1], /0 placeholders.*1 value/],
+        ['SELECT :a, :b', { a: 1 }, /:b/],
+      ] as const) {
+        const { last } = await run(sql, params);
+        t.match(last, { state: 'Failed', error: { code: 1210, outcome: 'not_started' } }, sql);
+        t.match(last.error?.message, message);
+      }
+      t.match((await run('SELECT nothing, ?', [1])).last.error, { code: 1054 });
+    });
+
+    await t.test('many rows come in pages as they do without params', async (t) => {
+      const sql = (from: string) =>
+        `WITH RECURSIVE c AS (SELECT ${from} AS i UNION ALL SELECT i + 1 FROM c WHERE i < 900)
+         SELECT a.i, CONCAT(b.i, '"') AS text, a.i / 7 AS part, NULL AS nothing FROM c a JOIN c b ON b.i <= 20`;
+      const prepared = await run(sql('?'), [1], { pagination: { wait_time_secs: 10, max_rows_per_page: 999 } });
+      const plain = await query(sluice.url, sql('1'), { body: { pagination: { wait_time_secs: 10 } } });
+      t.equal(prepared.last.error, null);
+      t.equal(prepared.rows.length, 18_000);
+      t.strictSame([...prepared.rows].sort(), [...plain.rows].sort());
+    });
+  });
+}
