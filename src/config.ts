@@ -228,7 +228,7 @@ const numberOptions = {
     help: 'the longest that max_idle_time can keep a session',
   },
   held_session_idle_secs: {
-    default: 60,
+    default: 300,
     min: 1,
     max: 86_400,
     unit: 's',

@@ -78,7 +78,7 @@ export class Statements {
       const { id } = session;
       const found = this.#sessions.find(id, account.user);
       if (found !== undefined) return found;
-      const reason = this.#sessions.whyEnded(id, account.user);
+      const reason = session.whyEnded ?? this.#sessions.whyEnded(id, account.user);
       return failureOf(
         reason === undefined ? causes.noSuchSession(id) : causes.heldSessionEnded(reason),
         'not_started',

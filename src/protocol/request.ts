@@ -23,6 +23,8 @@ export interface NewSession {
 export interface OldSession {
   readonly type: 'old';
   readonly id: string;
+  /** It is known already that there is no such session any more. */
+  readonly whyEnded?: string;
 }
 
 /** One whose state the client carries from statement to statement, as far as it can be told and set again. */

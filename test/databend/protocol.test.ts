@@ -172,6 +172,32 @@ for (const server of await sharedServers()) {
       t.strictSame((await run('SELECT DATABASE()', { database })).data, [[database]], 'nobody else sees any of it');
     });
 
+    await t.test('the session is in every answer, so that a client may look at any', async (t) => {
+      const session = { database, settings: { group_concat_max_len: '4321' } };
+      const first = bodyOf(await send('SELECT SLEEP(0.3)', { session, pagination: { wait_time_secs: 0 } }));
+      t.equal(first.state, 'Running');
+      t.match(first.session, session);
+      await get(url, first.final_uri, asClient);
+    });
+
+    await t.test('LAST_INSERT_ID() is that of the last statement', async (t) => {
+      await run('CREATE TABLE numbered (i INT PRIMARY KEY AUTO_INCREMENT, j INT)', { database });
+      const inserted = await run('INSERT INTO numbered (j) VALUES (1), (2)', { database });
+      const told = await run('SELECT LAST_INSERT_ID()', inserted.after);
+      t.strictSame(told.data, [['1']]);
+      t.match(told.session, { need_sticky: false });
+      const again = await run('INSERT INTO numbered (j) VALUES (3)', told.after);
+      t.strictSame((await run('SELECT LAST_INSERT_ID()', again.after)).data, [['3']]);
+    });
+
+    await t.test('a client whose database is dropped goes on without', async (t) => {
+      await server.sql(`CREATE DATABASE ${database}_b`);
+      const used = await run(`USE ${database}_b`, { database });
+      const dropped = await run(`DROP DATABASE ${database}_b`, used.after);
+      t.match(dropped, { state: 'Succeeded', session: { database: 'default' } });
+      t.match(await run(`USE ${database}`, dropped.after), { state: 'Succeeded' });
+    });
+
     await t.test('settings that are no variables break nothing', async (t) => {
       const settings = {
         max_threads: '8',

@@ -12,7 +12,7 @@ import {
   type RequestLimits,
 } from '../request.ts';
 import { validate } from './query-request.validator.ts';
-import { type ClientSession, type Handles, handleOf } from './session.ts';
+import { type ClientSession, type Handles, heldSessionOf } from './session.ts';
 
 /** The shape that the validator has vouched for. */
 interface QueryRequestBody {
@@ -61,17 +61,19 @@ export function parseQueryRequest(text: string, context: RequestContext): Databe
   if (text.length > sessionBytesMax && JSON.stringify(carried).length > sessionBytesMax) {
     throw new InvalidRequestError(`"session" is larger than ${sessionBytesMax} bytes (--client_session_bytes_max)`);
   }
-  const held = handleOf(carried, user, handles);
+  const held = heldSessionOf(carried, user, handles);
   const { wait_time_secs, max_rows_per_page, max_rows_in_buffer } = pagination ?? {};
   return {
     session: carried,
     request: {
       sql,
       ...(params === undefined || params === null ? {} : { params: paramsOf(params) }),
-      session:
-        held === null
-          ? { type: 'carried', database: databaseOf(carried.database), variables: variablesOf(carried), client }
-          : { type: 'old', id: held },
+      session: held ?? {
+        type: 'carried',
+        database: databaseOf(carried.database),
+        variables: variablesOf(carried),
+        client,
+      },
       pagination: paginationOf(
         {
           ...(wait_time_secs == null ? {} : { wait_time_secs }),

@@ -1,4 +1,5 @@
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
+import type { QueryState } from '../../query/state.ts';
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { wordAt } from '../../wire/words.ts';
@@ -90,7 +91,7 @@ export class DatabendReplies implements QueryReplies {
     nextUri: string | null,
   ): [string, string] {
     const failure = state.name === 'Failed' ? state.failure : null;
-    const session = this.#sessionAfter(sessionId, sessionState, failure);
+    const session = this.#sessionAfter(sessionId, sessionState, state);
     // Nobody knows before there are columns, or the end.
     const hasResultSet = schema === '[]' && state.name === 'Running' ? null : schema !== '[]';
     const outcome = state.name === 'Succeeded' ? state.outcome : null;
@@ -104,11 +105,13 @@ export class DatabendReplies implements QueryReplies {
     ];
   }
 
-  /** null: what it has is to stay as it is. */
-  #sessionAfter(id: string, state: SessionState | null, failure: Failure | null): ClientSession | null {
-    if (state !== null) return sessionAfter(this.#session, state, this.#server.handles.of(id, this.#user));
-    const isGone = failure !== null && goneCodes.has(failure.code);
-    return isGone && this.#session.internal ? sessionWithoutHeld(this.#session) : null;
+  /** In every answer, since some clients look at the first alone, and take what is missing for what is gone. */
+  #sessionAfter(id: string, sessionState: SessionState | null, state: QueryState): ClientSession {
+    const handle = (): string => this.#server.handles.of(id, this.#user);
+    const lastInsertId = state.name === 'Succeeded' ? state.outcome.lastInsertId : null;
+    if (sessionState !== null) return sessionAfter(this.#session, sessionState, lastInsertId, handle());
+    const isGone = state.name === 'Failed' && goneCodes.has(state.failure.code);
+    return isGone && this.#session.internal ? sessionWithoutHeld(this.#session) : this.#session;
   }
 
   #reply(query: QueryFacts, { state }: Snapshot, body: Reply['body'], rows: number): Reply {

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { SessionState } from '../../wire/statement.ts';
-import { InvalidRequestError } from '../request.ts';
+import { InvalidRequestError, type OldSession } from '../request.ts';
 
 /** The `session` of requests and responses: state that the client carries. Members that are not named are given back as they came. */
 export interface ClientSession {
@@ -30,22 +30,20 @@ export class Handles {
   }
 
   /**
-   * The id of the session that a handle is for.
-   * @throws InvalidRequestError if it was changed, or given to another user, or by another server
+   * The session that a handle is for.
+   * @throws InvalidRequestError if it was changed, or given to another user
    */
-  read(handle: string, user: string): string {
+  read(handle: string, user: string): OldSession {
     const [node = '', sessionId = '', mac = '', ...more] = handle.split('.');
     if (more.length > 0 || !/^[0-9a-f]{1,64}$/.test(sessionId)) throw noHandle();
+    // Its key is gone with it, and so is what it held.
     if (node !== this.node && /^[0-9a-f]{16}$/.test(node)) {
-      throw new InvalidRequestError(
-        '"session.internal" was given by a server that runs no more: its transaction was rolled back, and its temporary ' +
-          'tables are gone; begin with a new session',
-      );
+      return { type: 'old', id: '', whyEnded: 'the server that held it runs no more' };
     }
     const given = Buffer.from(mac, 'base64url');
     const expected = this.#mac(`${node}.${sessionId}`, user);
     if (given.length !== macBytes || !timingSafeEqual(given, expected)) throw noHandle();
-    return sessionId;
+    return { type: 'old', id: sessionId };
   }
 
   #mac(text: string, user: string): Buffer {
@@ -57,20 +55,32 @@ function noHandle(): InvalidRequestError {
   return new InvalidRequestError('"session.internal" is not as it was given to this user; send it back unchanged');
 }
 
-/** @returns the id of the held session that the client goes on with; null if there is none */
-export function handleOf({ internal }: ClientSession, user: string, handles: Handles): string | null {
+/** @returns the held session that the client goes on with; null if there is none */
+export function heldSessionOf({ internal }: ClientSession, user: string, handles: Handles): OldSession | null {
   return internal === undefined || internal === null || internal === '' ? null : handles.read(internal, user);
 }
 
 /**
  * What the client is to carry from now on.
+ * @param lastInsertId that of the statement; null if it has none
  * @param handle to its held session
  */
-export function sessionAfter(before: ClientSession, state: SessionState, handle: string): ClientSession {
+export function sessionAfter(
+  before: ClientSession,
+  state: SessionState,
+  lastInsertId: string | null,
+  handle: string,
+): ClientSession {
   return {
     ...before,
-    database: state.schema ?? before.database ?? 'default',
-    settings: { ...before.settings, ...state.variables },
+    // If none is selected, as it was dropped, there is none that could be entered again.
+    database: state.schema ?? 'default',
+    settings: {
+      ...before.settings,
+      ...state.variables,
+      // What LAST_INSERT_ID() gives, wherever the next statement runs.
+      ...(lastInsertId === null ? {} : { last_insert_id: lastInsertId }),
+    },
     txn_state: state.inTransaction ? 'Active' : 'AutoCommit',
     // Clients log out if they were to keep it alive, and so what is held ends with them.
     need_sticky: state.isHeld,
