@@ -124,14 +124,15 @@ export const scenarios: readonly Scenario[] = [
   {
     kind: 'download',
     name: 'download-databend',
-    title: "1,000,000 rows × 8 mixed columns, read row by row by Databend's driver for Node",
+    title: "1,000,000 rows × 8 mixed columns, read by Databend's driver for Node",
     table: 'mixed',
     contenders: ['databend-driver', 'sluice', 'fastify whole'],
     rounds: 3,
     rankedBy: 'wallMs',
     targets: [
-      // What the dialect asks of the server, beside v1: each cell in quotes.
-      { type: 'ratio', figure: 'cpuMs', against: 'sluice', atMost: 1.3 },
+      // Most of the time goes into what the driver makes of the rows, while it keeps the server waiting.
+      { type: 'ratio', of: 'databend-driver', figure: 'wallMs', against: 'sluice' },
+      { type: 'ratio', of: 'databend-driver', figure: 'cpuMs', against: 'fastify whole', atMost: 0.3 },
     ],
   },
   {
