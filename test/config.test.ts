@@ -58,6 +58,8 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   http_connections_max: [20_000, 1, 1_000_000],
   drain_secs: [30, 0, 2_147_483],
   embedded_start_secs: [60, 1, 3600],
+  held_session_idle_secs: [300, 1, 86_400],
+  client_session_bytes_max: [65_536, 1_024, 1_048_576],
 };
 
 /** Every textual option: its default and another value that it takes. */
@@ -66,6 +68,7 @@ const TEXTS: Readonly<Record<string, [byDefault: string, other: string]>> = {
   data_dir: ['sluice-data', '/some where/é'],
   anonymous_user: ['', 'guest'],
   anonymous_password: ['', 'a=b--c_d'],
+  dialect: ['auto', 'databend'],
   on_disconnect: ['continue', 'cancel'],
   cors_origin: ['', 'https://a.example,https://b.example'],
   log_level: ['info', 'debug'],

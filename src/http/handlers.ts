@@ -2,14 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
 import { type DatabendRequest, parseQueryRequest as parseDatabend } from '../protocol/databend/request.ts';
 import { closedReply, DatabendReplies, type DatabendServer, errorReply } from '../protocol/databend/response.ts';
-import {
-  clientOf,
-  heartbeatQueries,
-  heartbeatReply,
-  loginReply,
-  logoutReply,
-  verifyReply,
-} from '../protocol/databend/session-replies.ts';
+import { clientOf } from '../protocol/databend/session-replies.ts';
 import type { QueryReplies, Reply } from '../protocol/reply.ts';
 import { InvalidRequestError, type QueryRequest } from '../protocol/request.ts';
 import { parseQueryRequest } from '../protocol/v1/request.ts';
@@ -21,6 +14,7 @@ import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonText } from './body.ts';
+import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
 import { type Dialect, dialectOf } from './dialects.ts';
 import { acceptsGzip } from './gzip.ts';
 import { type HttpError, httpErrors } from './http-error.ts';
@@ -65,21 +59,22 @@ interface ReadRequest {
   readonly replies: DatabendReplies | null;
 }
 
-type SessionVerb = 'login' | 'logout' | 'refresh' | 'heartbeat' | 'verify';
-
 const abandoned = 'was abandoned: its client went away before the first answer';
 
 /** One function for each endpoint. Each throws an HttpError for what is not to be answered with 200. */
 export class Handlers {
   readonly #parts: HandlerParts;
   readonly #retries: Retries;
+  readonly #clientSessions: ClientSessions;
   /** Of queries that are not answered in v1. */
   readonly #replies = new WeakMap<Query, DatabendReplies>();
   #draining = false;
 
   constructor(parts: HandlerParts) {
     this.#parts = parts;
-    this.#retries = new Retries(parts.queries);
+    const { databend, queries, sessions, limits } = parts;
+    this.#retries = new Retries(queries);
+    this.#clientSessions = new ClientSessions({ databend, queries, sessions, bodyBytesMax: limits.bodyBytesMax });
   }
 
   dialectOf({ headers }: IncomingMessage): Dialect {
@@ -113,7 +108,7 @@ export class Handlers {
       case 'refresh':
       case 'heartbeat':
       case 'verify':
-        return this.#session(route.name, request, response);
+        return this.#clientSession(route.name, request, response);
       case 'health':
         return replyText(response, 200, 'ok');
       case 'ready':
@@ -130,17 +125,15 @@ export class Handlers {
     const account = await this.#authenticate(request);
     const text = await readJsonText(request, this.#parts.limits.bodyBytesMax);
     const asGzip = acceptsGzip(request.headers['accept-encoding']);
-    const begin = (isAbandoned: () => boolean): Promise<Query> => {
-      const read = this.#read(dialect, text, request, account.user);
-      return this.#begin(read, account, asGzip, isAbandoned);
-    };
     const key = keyOf(request, dialect);
-    if (key === null) {
-      const query = await begin(() => response.destroyed);
-      return this.#answerPage(query, 0, asGzip, response, true);
-    }
-    // A client that names its POST comes back for an answer that it has lost.
-    const retried = await this.#retries.once(account.user, key, text, () => begin(() => false));
+    const isNamed = key !== null;
+    const begin = (): Promise<Query> => {
+      const read = this.#read(dialect, text, request, account.user);
+      // A client that names its POST comes back for an answer that it has lost.
+      return this.#begin(read, account, asGzip, isNamed, () => !isNamed && response.destroyed);
+    };
+    if (key === null) return this.#answerPage(await begin(), 0, asGzip, response, true);
+    const retried = await this.#retries.once(account.user, key, text, begin);
     return this.#answerPage(queryOf(retried, dialect, key), 0, asGzip, response);
   }
 
@@ -164,11 +157,15 @@ export class Handlers {
     }
   }
 
-  /** @param isAbandoned whether whoever would end the statement has gone */
+  /**
+   * @param isNamed whether the POST may come again
+   * @param isAbandoned whether whoever would end the statement has gone
+   */
   async #begin(
     { body, replies }: ReadRequest,
     account: Account,
     asGzip: boolean,
+    isNamed: boolean,
     isAbandoned: () => boolean,
   ): Promise<Query> {
     const { limits, queries, statements, buffers } = this.#parts;
@@ -185,7 +182,7 @@ export class Handlers {
     }
     const sessionId =
       place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
-    const identity = { id: newQueryId(), sessionId, owner: account.user };
+    const identity = { id: newQueryId(), sessionId, owner: account.user, isNamed };
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers);
     if (replies !== null) this.#replies.set(query, replies);
     queries.add(query, body.sql);
@@ -246,33 +243,10 @@ export class Handlers {
     reply(response, last);
   }
 
-  /** What Databend's clients ask beside their queries. */
-  async #session(name: SessionVerb, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { dialect, databend, queries, sessions, limits } = this.#parts;
-    if (dialect === 'v1') throw httpErrors.notFound('there is nothing at this path (--dialect)');
+  async #clientSession(verb: ClientSessionVerb, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.#parts.dialect === 'v1') throw httpErrors.notFound('there is nothing at this path (--dialect)');
     const { user } = await this.#authenticate(request);
-    const client = clientOf(request.headers.cookie);
-    switch (name) {
-      case 'login':
-        return reply(response, loginReply(databend, newSessionId()));
-      case 'verify':
-        return reply(response, verifyReply(databend, user));
-      case 'refresh':
-        throw httpErrors.badRequest('there are no session tokens to be refreshed: send user and password');
-      case 'logout':
-        if (client !== null) sessions.endOf(client, user, 'its client has logged out');
-        return reply(response, logoutReply(databend));
-      case 'heartbeat': {
-        const ids = heartbeatQueries(await readJsonText(request, limits.bodyBytesMax));
-        const unknown = ids.filter((id) => {
-          const query = queries.find(id, user);
-          if (query !== undefined) queries.touch(query);
-          return query === undefined;
-        });
-        sessions.renew(client, user);
-        return reply(response, heartbeatReply(databend, unknown));
-      }
-    }
+    await this.#clientSessions.handle(verb, user, request, response);
   }
 
   async #ready(response: ServerResponse): Promise<void> {

@@ -38,6 +38,8 @@ export interface QueryIdentity {
   readonly sessionId: string;
   /** The database user whose query it is. */
   readonly owner: string;
+  /** Its POST has named itself, and may come again for the first page. */
+  readonly isNamed?: boolean;
 }
 
 /** Hands a statement to a session, or puts it in a queue. */
@@ -125,9 +127,9 @@ export class Query implements StatementObserver {
     return this.#pages.last?.next === null || this.#isCancelled;
   }
 
-  /** Whether the first answer told all that there is. */
+  /** Whether the first answer told all that there is, and nobody can ask for it again. */
   get isWhole(): boolean {
-    return this.#pages.last?.number === 0 && this.#pages.last.next === null;
+    return this.identity.isNamed !== true && this.#pages.last?.number === 0 && this.#pages.last.next === null;
   }
 
   /**

@@ -163,7 +163,8 @@ t.test('a browser that asks first is told what a page may send', async (t) => {
     t.equal(body, '');
     t.equal(headers.get('access-control-allow-origin'), page);
     t.equal(headers.get('access-control-allow-methods'), methods);
-    t.equal(headers.get('access-control-allow-headers'), 'Authorization, Content-Type, Content-Encoding');
+    const allowed = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key';
+    t.equal(headers.get('access-control-allow-headers'), allowed);
     t.equal(headers.get('access-control-max-age'), '7200');
     t.equal(headers.get('vary'), 'Origin');
     t.equal(headers.get('x-content-type-options'), 'nosniff');

@@ -45,6 +45,14 @@ for (const server of await sharedServers()) {
         t.equal(first.json.data.length, 2);
       });
 
+      await t.test('it comes again after many others, which are removed when they are told whole', async (t) => {
+        const name = key();
+        const body = { sql: "SELECT 'kept'", pagination: { wait_time_secs: 5 } };
+        const first = await send(name, body);
+        for (let other = 0; other < 20; other++) await post(sluice.url, { ...body, sql: `SELECT ${other}` });
+        t.strictSame((await send(name, body)).json.data, first.json.data);
+      });
+
       await t.test('with another body it is refused, and so it is when its query is finished', async (t) => {
         const name = key();
         const first = await send(name, { sql: 'SELECT 1', pagination: { wait_time_secs: 5 } });
@@ -103,7 +111,14 @@ async function start(
      CREATE USER IF NOT EXISTS retrier@'%'`,
   );
   const { port } = new URL(server.url);
-  const sluice = await startSluice(['--mysql_url', `mysql://root@127.0.0.1:${port}/${name}`, '--drain_secs', '0']);
+  const sluice = await startSluice([
+    '--mysql_url',
+    `mysql://root@127.0.0.1:${port}/${name}`,
+    '--drain_secs',
+    '0',
+    '--whole_results_max',
+    '3',
+  ]);
   t.teardown(async () => {
     await sluice.kill();
     await server.sql(`DROP DATABASE ${name}; DROP USER IF EXISTS retrier`);

@@ -1,0 +1,74 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { newSessionId } from '../ids.ts';
+import type { DatabendServer } from '../protocol/databend/response.ts';
+import {
+  clientOf,
+  heartbeatQueries,
+  heartbeatReply,
+  loginReply,
+  logoutReply,
+  verifyReply,
+} from '../protocol/databend/session-replies.ts';
+import type { Queries } from '../query/queries.ts';
+import type { Sessions } from '../session/sessions.ts';
+import { readJsonText } from './body.ts';
+import { httpErrors } from './http-error.ts';
+import { reply } from './reply.ts';
+
+export interface ClientSessionsParts {
+  readonly databend: DatabendServer;
+  readonly queries: Queries;
+  readonly sessions: Sessions;
+  readonly bodyBytesMax: number;
+}
+
+export type ClientSessionVerb = 'login' | 'logout' | 'refresh' | 'heartbeat' | 'verify';
+
+/** What Databend's clients ask beside their queries. */
+export class ClientSessions {
+  readonly #parts: ClientSessionsParts;
+
+  constructor(parts: ClientSessionsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * @param user whom the database has accepted
+   * @throws HttpError
+   */
+  async handle(
+    verb: ClientSessionVerb,
+    user: string,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const { databend, sessions, bodyBytesMax } = this.#parts;
+    const client = clientOf(request.headers.cookie);
+    switch (verb) {
+      case 'login':
+        return reply(response, loginReply(databend, newSessionId()));
+      case 'verify':
+        return reply(response, verifyReply(databend, user));
+      case 'refresh':
+        throw httpErrors.badRequest('there are no session tokens to be refreshed: send user and password');
+      case 'logout':
+        if (client !== null) sessions.endOf(client, user, 'its client has logged out');
+        return reply(response, logoutReply(databend));
+      case 'heartbeat': {
+        const ids = heartbeatQueries(await readJsonText(request, bodyBytesMax));
+        sessions.renew(client, user);
+        return reply(response, heartbeatReply(databend, this.#touch(ids, user)));
+      }
+    }
+  }
+
+  /** @returns the ids of those that are no more */
+  #touch(ids: readonly string[], user: string): string[] {
+    const { queries } = this.#parts;
+    return ids.filter((id) => {
+      const query = queries.find(id, user);
+      if (query !== undefined) queries.touch(query);
+      return query === undefined;
+    });
+  }
+}
