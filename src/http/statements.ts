@@ -7,13 +7,17 @@ import { RefusedError } from '../session/lease.ts';
 import type { Session } from '../session/session.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { causes, type Failure, failureOf } from '../wire/failures.ts';
-import type { Statement, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
+import {
+  noExtras,
+  type Statement,
+  type StatementHandle,
+  type StatementObserver,
+  type StatementRequest,
+} from '../wire/statement.ts';
 import { httpErrors } from './http-error.ts';
 
 /** Where a statement may run; a failure if it cannot run anywhere. */
 export type Place = Session | Failure;
-
-const noVariables = {};
 
 /** Brings statements to their sessions: at once if there is what they need, else when it is their turn. */
 export class Statements {
@@ -181,13 +185,10 @@ class QueuedStatement implements StatementHandle, Waiter {
   }
 }
 
-function statementOf({ sql, params, cells = 'typed', session }: QueryRequest): Statement {
-  return {
-    sql,
-    params: params ?? null,
-    variables: session.type === 'carried' ? session.variables : noVariables,
-    cells,
-  };
+function statementOf({ sql, params, cells, session }: QueryRequest): Statement {
+  const variables = session.type === 'carried' ? session.variables : null;
+  if (params === undefined && cells === undefined && variables === null) return { sql, extras: null };
+  return { sql, extras: { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells } };
 }
 
 export function isSession(place: Place): place is Session {

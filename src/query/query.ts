@@ -55,7 +55,7 @@ interface Poll {
 const noColumns: readonly Column[] = [];
 
 /** Of a query of which nothing more is to be heard. */
-const forgotten: Statement = { sql: '', params: null, variables: {}, cells: 'typed' };
+const forgotten: Statement = { sql: '', extras: null };
 
 /**
  * For so long after a statement has been posted to the worker its connection may turn out to have been lost before; what it takes to
@@ -146,7 +146,8 @@ export class Query implements StatementObserver {
   #run(run: RunStatement): void {
     const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    const handle = run({ ...this.#statement, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
+    const { sql, extras } = this.#statement;
+    const handle = run({ sql, extras, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
     if (this.#isToCome) this.#handle = handle;
   }
 

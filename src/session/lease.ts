@@ -115,7 +115,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
     const isAlone = after === 'clean' || (after === 'hold' && !this.#isHeld);
     if (after === 'clean') this.#isHeld = false;
     this.#last = { statement, observer, sql: request.sql, isAlone, rowsToCome: null };
-    this.#channel.post({ ...request, type: 'execute', statement, after });
+    const { sql, extras, creditBytes, creditRows, gzip } = request;
+    this.#channel.post({ type: 'execute', statement, sql, extras, creditBytes, creditRows, gzip, after });
     observer.started();
     return {
       credit: (bytes, rows) => {

@@ -95,12 +95,20 @@ export interface SessionState {
 /** What a client wants to be run. */
 export interface Statement {
   readonly sql: string;
+  /** null: nothing but the text, as with most; cells are written as JSON of their type. */
+  readonly extras: StatementExtras | null;
+}
+
+/** What a statement may come with, beside its text. */
+export interface StatementExtras {
   /** The statement is prepared, and these are bound; null: it is sent as it stands. */
   readonly params: Params | null;
   /** System variables to set before; those that the database refuses are passed over. */
   readonly variables: { readonly [name: string]: string };
   readonly cells: CellFormat;
 }
+
+export const noExtras: StatementExtras = { params: null, variables: {}, cells: 'typed' };
 
 /** What to run, and how much of its result the reader will take before it says more. */
 export interface StatementRequest extends Statement {

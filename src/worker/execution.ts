@@ -2,7 +2,15 @@ import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
 import type { FromWorker, SpillLimits, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
-import type { Afterwards, Batch, CellFormat, Column, GzipRequest, SessionState } from '../wire/statement.ts';
+import {
+  type Afterwards,
+  type Batch,
+  type CellFormat,
+  type Column,
+  type GzipRequest,
+  noExtras,
+  type SessionState,
+} from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
 import { type ColumnDefinition, describeColumn } from './columns.ts';
 import { saysNothing } from './comments.ts';
@@ -120,8 +128,9 @@ export class Execution implements ResultSink {
     this.isAlone = isAlone;
     this.sql = message.sql;
     this.#gzip = message.gzip;
-    this.#cells = message.cells;
-    this.#isBinary = message.params !== null;
+    const { cells, params } = message.extras ?? noExtras;
+    this.#cells = cells;
+    this.#isBinary = params !== null;
     this.#host = host;
     this.#creditBytes = message.creditBytes;
     this.#creditRows = message.creditRows;

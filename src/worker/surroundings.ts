@@ -1,7 +1,7 @@
 import { effectOf } from '../wire/effect.ts';
 import { type Cause, causes } from '../wire/failures.ts';
 import type { ToWorker } from '../wire/messages.ts';
-import type { Params } from '../wire/statement.ts';
+import { noExtras, type Params } from '../wire/statement.ts';
 import { type CleanState, WayBack } from './clean-state.ts';
 import { type BoundStatement, Pipeline, type PlainCommand } from './commands.ts';
 import { saysNothing } from './comments.ts';
@@ -83,7 +83,8 @@ export class Surroundings {
   }
 
   /** Sends a statement, or tells it that it is not sent. */
-  send(execution: Execution, { variables, params }: ToWorker & { type: 'execute' }): void {
+  send(execution: Execution, { extras }: ToWorker & { type: 'execute' }): void {
+    const { variables, params } = extras ?? noExtras;
     this.#behind = null;
     this.#told = null;
     this.#statementsSinceReset++;

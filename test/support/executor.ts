@@ -17,17 +17,17 @@ import type {
   WorkerLimits,
 } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
-import type { Batch, Column, SessionState } from '#src/wire/statement.js';
+import { type Batch, type Column, noExtras, type SessionState, type StatementExtras } from '#src/wire/statement.js';
 import type { Control } from '#src/worker/control.js';
 import { Executor } from '#src/worker/executor.js';
 import { Watchdog } from '#src/worker/watchdog.js';
 import type { DatabaseServer } from './servers.ts';
-import { statement as plain } from './statement.ts';
 
 const MiB = 1024 * 1024;
 
 /** What else there is to say of a statement. */
-export type More = Partial<Omit<ToWorker & { type: 'execute' }, 'type' | 'statement' | 'sql'>>;
+export type More = Partial<Omit<ToWorker & { type: 'execute' }, 'type' | 'statement' | 'sql' | 'extras'>> &
+  Partial<StatementExtras>;
 
 /** What has been told of one statement. */
 export interface Told {
@@ -78,7 +78,12 @@ export class Peer {
   start(sql: string, more: More = {}): number {
     const statement = ++this.#statement;
     const credit = { creditBytes: 64 * MiB, creditRows: 1_000_000 };
-    this.post({ type: 'execute', statement, ...plain(sql), after: 'keep', gzip: null, ...credit, ...more });
+    const { params, variables, cells, ...others } = more;
+    const isPlain = params === undefined && variables === undefined && cells === undefined;
+    const extras = isPlain
+      ? null
+      : { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells };
+    this.post({ type: 'execute', statement, sql, extras, after: 'keep', gzip: null, ...credit, ...others });
     return statement;
   }
 

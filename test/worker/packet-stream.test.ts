@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import type { FromWorker, StatementEnd } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
-import { type Batch, rowEndsOffset, type Statement } from '#src/wire/statement.js';
+import { type Batch, rowEndsOffset, type StatementExtras } from '#src/wire/statement.js';
 import { type Answer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
 import { describeColumn } from '#src/worker/columns.js';
@@ -17,7 +17,6 @@ import { type Cell, randomCell, referenceCell, textFormat, typedKinds } from '..
 import { rowReader } from '../support/mysql2-rows.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { binaryRowPayload, encodedString, rowPayload } from '../support/row-packets.ts';
-import { statement as plain } from '../support/statement.ts';
 
 t.setTimeout(120_000);
 
@@ -98,13 +97,18 @@ class ByExecution extends Reading {
   messages = 0;
   stops = 0;
 
-  constructor(creditBytes = noLimit, creditRows = noLimit, rowBytesMax = noLimit, more: Partial<Statement> = {}) {
+  constructor(
+    creditBytes = noLimit,
+    creditRows = noLimit,
+    rowBytesMax = noLimit,
+    extras: StatementExtras | null = null,
+  ) {
     super(rowBytesMax);
     const statement = {
       type: 'execute',
       statement: 1,
-      ...plain('SELECT'),
-      ...more,
+      sql: 'SELECT',
+      extras,
       after: 'keep',
       gzip: null,
     } as const;
@@ -280,7 +284,7 @@ t.test('rows are of the protocol and the format that the statement has asked for
     ['typed', ['[-7,"\\"",null]', '[null,null,[1]]']],
   ] as const) {
     for (const params of [null, []]) {
-      const reading = new ByExecution(noLimit, noLimit, noLimit, { cells, params });
+      const reading = new ByExecution(noLimit, noLimit, noLimit, { cells, params, variables: {} });
       const payloads = params === null ? textRows : binaryRows;
       reading.give(framed([...columnPayloads(kinds), ...payloads, eofPayload()]), random);
       t.strictSame(reading.rows, rows, `${cells}, ${params === null ? 'text' : 'binary'}`);
