@@ -55,13 +55,13 @@ export function exchange(
       settle();
     };
     const done = () => {
-      const text = Buffer.concat(chunks).toString();
-      finish(() => resolve({ replies: parseReplies(text), text, reset }));
+      const bytes = Buffer.concat(chunks);
+      finish(() => resolve({ replies: parseReplies(bytes), text: bytes.toString(), reset }));
     };
     socket.on('data', (chunk) => {
       chunks.push(chunk);
       if (options.replies === undefined) return;
-      if (parseReplies(Buffer.concat(chunks).toString()).length >= options.replies) done();
+      if (parseReplies(Buffer.concat(chunks)).length >= options.replies) done();
     });
     socket.on('end', done);
     socket.on('close', done);
@@ -95,9 +95,10 @@ export function requestText(
   return Buffer.concat([Buffer.from(head, 'latin1'), Buffer.from(body)]);
 }
 
-function parseReplies(text: string): RawReply[] {
+function parseReplies(bytes: Buffer): RawReply[] {
   const replies: RawReply[] = [];
-  let rest = text;
+  // A character for each byte, since lengths count bytes, and a compressed body is no text.
+  let rest = bytes.toString('latin1');
   for (;;) {
     const headEnd = rest.indexOf('\r\n\r\n');
     const status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(rest)?.[1]);
@@ -112,7 +113,7 @@ function parseReplies(text: string): RawReply[] {
     const length = Number(headers.get('content-length') ?? 0);
     const body = rest.slice(headEnd + 4, headEnd + 4 + length);
     if (body.length < length) return replies;
-    replies.push({ status, headers, body });
+    replies.push({ status, headers, body: Buffer.from(body, 'latin1').toString() });
     rest = rest.slice(headEnd + 4 + length);
   }
 }
