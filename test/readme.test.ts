@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { helpText } from '#src/config.js';
@@ -30,6 +31,13 @@ t.test('the flow of the README, pasted into a shell, prints what the README show
   t.match(script, 'http://127.0.0.1:8000', 'they are for the port that npm start listens on');
   const { stdout } = await run('sh', ['-c', script.replaceAll('http://127.0.0.1:8000', sluice.url)]);
   t.equal(stdout, shown.map(({ text }) => text).join(''));
+
+  const at = blocks.findIndex(({ language }) => language === 'js');
+  const program = blocks[at]?.text.replaceAll('127.0.0.1:8000', new URL(sluice.url).host) ?? '';
+  const root = fileURLToPath(new URL('../..', import.meta.url));
+  // The driver keeps its process alive.
+  const args = ['--input-type=module', '--eval', `${program}process.exit();`];
+  t.equal((await run(process.execPath, args, { cwd: root })).stdout, blocks[at + 1]?.text);
 
   const sample = blocks.find(({ language }) => language === 'json')?.text ?? '';
   const { pages } = await query(sluice.url, 'SELECT id, name, country FROM river WHERE id = 1');
