@@ -190,6 +190,7 @@ function build(
         pingMs: config.ping_secs * 1_000,
         killTimeoutMs: config.kill_timeout_secs * 1_000,
         rowBytesMax: config.row_bytes_max,
+        paramsBytesMax: config.body_bytes_max,
         spill: {
           folder: spillFolder(config),
           bytesMax: config.spill_bytes_max,
@@ -275,6 +276,7 @@ function build(
     dialect: config.dialect,
     databend: {
       handles: new Handles(),
+      zones: new Set(),
       resultTimeoutSecs: config.result_timeout_secs,
       version: () => leases.databaseVersion,
     },

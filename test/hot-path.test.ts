@@ -82,6 +82,7 @@ for (const server of await sharedServers()) {
       pingMs: 5_000,
       killTimeoutMs: 10_000,
       rowBytesMax: 16 * MiB,
+      paramsBytesMax: 1024,
       spill,
       readOnly: false,
     };

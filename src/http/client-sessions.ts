@@ -15,6 +15,9 @@ import { readJsonText } from './body.ts';
 import { httpErrors } from './http-error.ts';
 import { reply } from './reply.ts';
 
+/** Room for some thousands of queries; more would hold up everybody. */
+const heartbeatBytesMax = 256 * 1024;
+
 export interface ClientSessionsParts {
   readonly databend: DatabendServer;
   readonly queries: Queries;
@@ -55,7 +58,7 @@ export class ClientSessions {
         if (client !== null) sessions.endOf(client, user, 'its client has logged out');
         return reply(response, logoutReply(databend));
       case 'heartbeat': {
-        const ids = heartbeatQueries(await readJsonText(request, bodyBytesMax));
+        const ids = heartbeatQueries(await readJsonText(request, Math.min(bodyBytesMax, heartbeatBytesMax)));
         sessions.renew(client, user);
         return reply(response, heartbeatReply(databend, this.#touch(ids, user)));
       }

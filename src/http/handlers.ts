@@ -119,13 +119,14 @@ export class Handlers {
   }
 
   async #postQuery(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (this.#draining) throw stopping();
     const dialect = this.dialectOf(request);
+    const key = keyOf(request, dialect);
+    // One that comes again is told of what it has begun.
+    if (this.#draining && key === null) throw stopping();
     // Before the body is read: whoever is no user is not to fill the memory.
     const account = await this.#authenticate(request);
     const text = await readJsonText(request, this.#parts.limits.bodyBytesMax);
     const asGzip = acceptsGzip(request.headers['accept-encoding']);
-    const key = keyOf(request, dialect);
     const isNamed = key !== null;
     const begin = (): Promise<Query> => {
       const read = this.#read(dialect, text, request, account.user);
@@ -133,7 +134,7 @@ export class Handlers {
       return this.#begin(read, account, asGzip, isNamed, () => !isNamed && response.destroyed);
     };
     if (key === null) return this.#answerPage(await begin(), 0, asGzip, response, true);
-    const retried = await this.#retries.once(account.user, key, text, begin);
+    const retried = await this.#retries.once(dialect, account.user, key, text, begin);
     return this.#answerPage(queryOf(retried, dialect, key), 0, asGzip, response);
   }
 
@@ -155,6 +156,13 @@ export class Handlers {
       if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
       throw error;
     }
+  }
+
+  /** A session that is held on account of a statement, of which no answer has told its client, would be nobody's. */
+  #endIfUnknown(query: Query, replies: DatabendReplies): void {
+    const { sessionId, owner } = query.identity;
+    if (query.sessionState?.isHeld !== true || replies.hasToldState) return;
+    this.#parts.sessions.find(sessionId, owner)?.end('its client was never told of it');
   }
 
   /**
@@ -184,7 +192,10 @@ export class Handlers {
       place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const identity = { id: newQueryId(), sessionId, owner: account.user, isNamed };
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers);
-    if (replies !== null) this.#replies.set(query, replies);
+    if (replies !== null) {
+      this.#replies.set(query, replies);
+      if (body.session.type === 'carried') query.onRemoved = () => this.#endIfUnknown(query, replies);
+    }
     queries.add(query, body.sql);
     if (place === null) statements.runLater(query, body, account, sessionId);
     else statements.run(query, body, account, place);

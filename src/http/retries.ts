@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import type { Queries } from '../query/queries.ts';
 import type { Query } from '../query/query.ts';
+import type { Dialect } from './dialects.ts';
 
 interface Begun {
   readonly digest: string;
-  /** Of the query, once there is one. */
-  id: string | null;
-  readonly query: Promise<Query>;
+  /** Of the query, as soon as there is one; of the query itself nothing is kept. */
+  id: string | Promise<string>;
 }
 
 export type Retried =
@@ -32,31 +32,31 @@ export class Retries {
   }
 
   /**
-   * @param key the user's own
+   * @param key the user's own, in that dialect
    * @param body what the POST asks for; the same key must come with the same
    * @param begin makes the query; called for the first of those that come with the key, or again if it has failed
    * @throws whatever `begin` throws, for all who wait for it
    */
-  async once(user: string, key: string, body: string, begin: () => Promise<Query>): Promise<Retried> {
-    const name = `${user.length}:${user}${key}`;
+  async once(dialect: Dialect, user: string, key: string, body: string, begin: () => Promise<Query>): Promise<Retried> {
+    const name = nameOf(dialect, user, key);
     const digest = hash('sha256', body, 'base64');
     const before = this.#begun.get(name);
     if (before === undefined) return { type: 'query', query: await this.#begin(name, digest, begin) };
     if (before.digest !== digest) return { type: 'other body' };
-    const query = await before.query;
-    const { id } = query.identity;
-    if (this.#queries.find(id, user) === query) return { type: 'query', query };
+    const id = await before.id;
+    const query = this.#queries.find(id, user);
+    if (query !== undefined) return { type: 'query', query };
     return { type: 'removed', id, reason: this.#queries.whyRemoved(id, user) ?? 'is no more' };
   }
 
   async #begin(name: string, digest: string, begin: () => Promise<Query>): Promise<Query> {
     this.#sweep();
-    const begun: Begun = { digest, id: null, query: begin() };
+    const starting = begin();
+    const begun: Begun = { digest, id: starting.then((query) => query.identity.id) };
     this.#begun.set(name, begun);
     try {
-      const query = await begun.query;
-      begun.id = query.identity.id;
-      return query;
+      begun.id = await begun.id;
+      return await starting;
     } catch (error) {
       this.#begun.delete(name);
       throw error;
@@ -66,7 +66,12 @@ export class Retries {
   /** Forgets the keys of queries of which nothing is known any more: whenever there are twice as many as were left. */
   #sweep(): void {
     if (this.#begun.size < this.#sweepAt) return;
-    for (const [name, { id }] of this.#begun) if (id !== null && !this.#queries.knows(id)) this.#begun.delete(name);
+    for (const [name, { id }] of this.#begun)
+      if (typeof id === 'string' && !this.#queries.knows(id)) this.#begun.delete(name);
     this.#sweepAt = Math.max(sweepAtLeast, 2 * this.#begun.size);
   }
+}
+
+function nameOf(dialect: Dialect, user: string, key: string): string {
+  return `${dialect} ${user.length}:${user}${key}`;
 }

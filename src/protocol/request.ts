@@ -114,16 +114,39 @@ export function paramsOf(member: readonly unknown[] | { readonly [name: string]:
 }
 
 function paramOf(value: unknown, place: string): Param {
+  checkNumbers(value, place, 0);
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : (value as Param);
+}
+
+/** Deeper than any that means something, and far from what would use up the stack. */
+const depthMax = 100;
+
+/** @throws InvalidRequestError for a number whose last digits are lost already, which nobody would notice */
+function checkNumbers(value: unknown, place: string, depth: number): void {
   if (typeof value === 'number') {
-    // Its last digits are lost already, and nobody would notice.
-    if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
-      throw new InvalidRequestError(
-        `"${oneLine(place).slice(0, 100)}" is a number that JSON does not carry exactly; send it as a string`,
-      );
-    }
-    return value;
+    // Of one that is out of range JSON.parse makes an infinity.
+    if (Number.isFinite(value) && (Number.isSafeInteger(value) || !Number.isInteger(value))) return;
+    const name = oneLine(place).slice(0, 100);
+    throw new InvalidRequestError(
+      `"${name}" is, or has in it, a number that JSON does not carry exactly; send it as a string`,
+    );
   }
-  return value === null || typeof value === 'boolean' || typeof value === 'string' ? value : JSON.stringify(value);
+  if (typeof value !== 'object' || value === null) return;
+  checkDepth(place, depth);
+  for (const member of Object.values(value)) checkNumbers(member, place, depth + 1);
+}
+
+/** @throws InvalidRequestError if what is nested there is nested deeper than it may be */
+export function checkNesting(value: unknown, place: string, depth = 0): void {
+  if (typeof value !== 'object' || value === null) return;
+  checkDepth(place, depth);
+  for (const member of Object.values(value)) checkNesting(member, place, depth + 1);
+}
+
+function checkDepth(place: string, depth: number): void {
+  if (depth > depthMax) {
+    throw new InvalidRequestError(`"${oneLine(place).slice(0, 100)}" is nested deeper than ${depthMax} levels`);
+  }
 }
 
 /** @throws InvalidRequestError */

@@ -65,6 +65,11 @@ export class Pages {
     return this.#last?.next === null ? null : this.#number;
   }
 
+  /** Nobody will ask any more. */
+  forget(): void {
+    if (this.#last !== null) this.#last = { ...this.#last, rows: noRows };
+  }
+
   /** @returns null if no page has that number, or has it any more */
   get(number: number): Promise<Page> | null {
     const last = this.#last;

@@ -76,6 +76,8 @@ export class Query implements StatementObserver {
   readonly identity: QueryIdentity;
   /** Called once, when the state has become final. */
   onSettled: (() => void) | null = null;
+  /** Called when it is no more. */
+  onRemoved: (() => void) | null = null;
   readonly #limits: QueryLimits;
   readonly #buffers: Buffers;
   readonly #share: Share;
@@ -208,6 +210,8 @@ export class Query implements StatementObserver {
     if (this.#isToCome) this.#drop(cause);
     this.#ring.clear();
     this.#share.close();
+    this.#pages.forget();
+    this.onRemoved?.();
   }
 
   started(): void {

@@ -147,9 +147,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
       this.#isHeld = message.session.isHeld;
     }
     if (message.type === 'news') {
-      this.#tell(message);
+      const isToldState = this.#tell(message);
       // Whoever ends the session over it does not keep the statement's end from being told.
-      if (message.session !== undefined) this.emit('left', message.session);
+      if (message.session !== undefined && isToldState) this.emit('left', message.session);
       if (message.idle) this.#becomeIdle();
       return;
     }
@@ -186,10 +186,11 @@ export class Lease extends EventEmitter<LeaseEvents> {
     }
   }
 
-  #tell(news: FromWorker & { type: 'news' }): void {
+  /** @returns whether the observer was told in what the statement has left its session, if that was in the news */
+  #tell(news: FromWorker & { type: 'news' }): boolean {
     const columns = news.columns === undefined ? null : this.#columnsOf(news.columns);
     const told = this.#find(news.statement);
-    if (told === null) return;
+    if (told === null) return false;
     const { statement, observer } = told;
     if (columns !== null) observer.columns(columns);
     if (news.spilled !== undefined) observer.spilled(news.spilled.rows, news.spilled.bytes);
@@ -199,7 +200,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
       observer.rows(news.batch, news.fromDisk === true);
     }
     // The rows may have made the observer cancel, and then it hears nothing more.
-    if (news.end === undefined || this.#find(statement) === null) return;
+    if (news.end === undefined || this.#find(statement) === null) return false;
     if (news.session !== undefined) observer.left(news.session);
     if (news.end.ok) {
       told.rowsToCome = news.end.rowsToCome;
@@ -209,6 +210,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
       this.#forget(statement);
       observer.failed(news.end.failure);
     }
+    return true;
   }
 
   #columnsOf({ number, columns }: ToldColumns): readonly Column[] {

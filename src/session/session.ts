@@ -48,6 +48,8 @@ export class Session {
   readonly #waiting: Waiting[] = [];
   #idleTimer: NodeJS.Timeout | null = null;
   #isHeld = false;
+  /** Why it ends when it is idle; null if it need not. */
+  #endReason: string | null = null;
   #ended = false;
 
   constructor(options: SessionOptions, lease: Lease, observer: SessionObserver) {
@@ -77,12 +79,14 @@ export class Session {
 
   /** Its client is there: the clock begins anew. */
   renew(client: string | null): void {
-    if (client === this.#options.client) this.#idleTimer?.refresh();
+    if (this.isCarried && client === this.#options.client) this.#idleTimer?.refresh();
   }
 
-  /** Ends it if it is that client's. */
+  /** Ends it if it is that client's, now or when its statement has ended, which somebody may still ask about. */
   endOf(client: string, reason: string): void {
-    if (client === this.#options.client) this.end(reason);
+    if (client !== this.#options.client) return;
+    if (this.#lease.isRunning) this.#endReason = reason;
+    else this.end(reason);
   }
 
   /** Runs a statement, now or when those before it have ended. What becomes of it, the observer is told. */
@@ -122,6 +126,10 @@ export class Session {
       this.#end(!isHeld, 'its statement ended');
       return;
     }
+    if (this.#endReason !== null) {
+      this.#end(false, this.#endReason);
+      return;
+    }
     const next = this.#waiting.shift();
     if (next === undefined) {
       const { idleMs } = this.#options;
@@ -150,6 +158,8 @@ export class Session {
     this.#lease.off('lost', this.#onLost);
     this.#observer.ended(this, reuse, reason);
     for (const { observer } of this.#waiting.splice(0))
-      observer.failed(failureOf(causes.sessionLost(reason), 'not_started'));
+      observer.failed(
+        failureOf(this.isCarried ? causes.heldSessionEnded(reason) : causes.sessionLost(reason), 'not_started'),
+      );
   }
 }

@@ -59,6 +59,11 @@ export const causes = {
   paramCount: (placeholders: number, values: number): Cause =>
     own(1210, `the statement has ${counted(placeholders, 'placeholder')}, and params has ${counted(values, 'value')}`),
   paramMissing: (name: string): Cause => own(1210, `params has no value for the placeholder :${name}`),
+  paramsTooLarge: (max: number): Cause =>
+    own(
+      1210,
+      `the values of all placeholders take more than ${max} bytes (--body_bytes_max): use a large value less often`,
+    ),
   noSuchSession: (id: string): Cause =>
     own(90001, `no session '${id}': it never existed, has expired, was one-off, or is another user's`),
   heldSessionEnded: (reason: string): Cause =>

@@ -51,6 +51,8 @@ export interface WorkerLimits {
   /** How long a killed statement may take to end before its connection is closed under it. */
   readonly killTimeoutMs: number;
   readonly rowBytesMax: number;
+  /** Values of one statement's placeholders, each as often as it is used. */
+  readonly paramsBytesMax: number;
   readonly spill: SpillLimits;
   /** Every statement is held to a read-only transaction, or refused. */
   readonly readOnly: boolean;

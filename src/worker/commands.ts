@@ -79,6 +79,21 @@ export function runPackets({ id, values }: BoundStatement, others = nothing): Bu
   return framed(bytes, payloadBytes, behind);
 }
 
+/** What values take in a packet. */
+export function boundBytes(values: readonly Param[]): number {
+  const known = new Map<Param, number>();
+  let sum = 0;
+  for (const value of values) {
+    let bytes = known.get(value);
+    if (bytes === undefined) {
+      bytes = valueBytes(value);
+      if (typeof value === 'string') known.set(value, bytes);
+    }
+    sum += bytes;
+  }
+  return sum;
+}
+
 /** The packet that lets a prepared statement go. */
 export function closePacket(id: number): Buffer {
   const bytes = Buffer.of(5, 0, 0, 0, closeCode, 0, 0, 0, 0);

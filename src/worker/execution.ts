@@ -315,7 +315,7 @@ export class Execution implements ResultSink {
 
   #afterRows(): void {
     const rows = this.#encoder?.rows ?? 0;
-    if (rows >= this.#batchRowsMax) this.#flush();
+    if (rows >= this.#batchRowsMax) this.#flush(true);
     else if (rows > 0) this.#flushSoon();
   }
 
@@ -331,9 +331,10 @@ export class Execution implements ResultSink {
     this.#flushTimer = null;
   }
 
-  #flush(): void {
+  /** @param isFull whether the batch may not have more rows, and has to go whoever waits for it */
+  #flush(isFull = false): void {
     // Who reads from disk does not wait for these; and few rows would make small pieces there.
-    if (this.#delivery?.isSpilling && this.#columnsTold) {
+    if (!isFull && this.#delivery?.isSpilling && this.#columnsTold) {
       this.#cancelFlush();
       return;
     }

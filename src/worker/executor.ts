@@ -100,10 +100,9 @@ export class Executor implements Watched {
           this.#refuse(database);
           return;
         }
-        const { readOnly } = this.#limits;
-        const cleanState = await CleanState.of(connection, database, readOnly);
+        const cleanState = await CleanState.of(connection, database, this.#limits.readOnly);
         const executor = this;
-        this.#surroundings = new Surroundings(connection, cleanState, readOnly, {
+        this.#surroundings = new Surroundings(connection, cleanState, this.#limits, {
           get isClosed() {
             return executor.#closed;
           },
@@ -348,6 +347,7 @@ export class Executor implements Watched {
     // A connection in the midst of a statement cannot say goodbye.
     if (this.#execution === null) this.#connection?.close();
     else this.#connection?.destroy();
+    if (this.#execution !== null && !this.#execution.hasEnded) void this.#endInDatabase();
     this.#finish();
   }
 

@@ -1,9 +1,9 @@
 import { effectOf } from '../wire/effect.ts';
 import { type Cause, causes } from '../wire/failures.ts';
-import type { ToWorker } from '../wire/messages.ts';
+import type { ToWorker, WorkerLimits } from '../wire/messages.ts';
 import { noExtras, type Params } from '../wire/statement.ts';
 import { type CleanState, WayBack } from './clean-state.ts';
-import { type BoundStatement, Pipeline, type PlainCommand } from './commands.ts';
+import { type BoundStatement, boundBytes, Pipeline, type PlainCommand } from './commands.ts';
 import { saysNothing } from './comments.ts';
 import type { Connection } from './connection.ts';
 import type { Execution } from './execution.ts';
@@ -23,12 +23,19 @@ const ping = new WayBack([{ type: 'ping' }]);
  * @returns why it is not to be run, if there is nothing to run or the parameters do not suit it
  * @throws DriverError if it cannot be prepared
  */
-async function prepare(connection: Connection, sql: string, params: Params): Promise<BoundStatement | Cause> {
+async function prepare(
+  connection: Connection,
+  sql: string,
+  params: Params,
+  bytesMax: number,
+): Promise<BoundStatement | Cause> {
   // MySQL would say of comments that they cannot be prepared.
   if (saysNothing(sql)) return emptyQuery;
   const statement = positional(sql, params);
   if ('missing' in statement) return causes.paramMissing(statement.missing);
   const { values } = statement;
+  // A name that is used often has its value sent as often.
+  if (boundBytes(values) > bytesMax) return causes.paramsTooLarge(bytesMax);
   const { id, placeholders } = await connection.prepare(statement.sql);
   if (placeholders === values.length) return { id, values };
   connection.closeStatement(id);
@@ -50,6 +57,7 @@ export class Surroundings {
   readonly #connection: Connection;
   readonly #cleanState: CleanState;
   readonly #readOnly: boolean;
+  readonly #paramsBytesMax: number;
   readonly #host: SurroundingsHost;
   /** Of the statements that were run with `hold` since the connection was as new; null if there were none. */
   #held: HeldSession | null = null;
@@ -60,10 +68,16 @@ export class Surroundings {
   #isBeginning = false;
   #statementsSinceReset = 0;
 
-  constructor(connection: Connection, cleanState: CleanState, readOnly: boolean, host: SurroundingsHost) {
+  constructor(
+    connection: Connection,
+    cleanState: CleanState,
+    { readOnly, paramsBytesMax }: Pick<WorkerLimits, 'readOnly' | 'paramsBytesMax'>,
+    host: SurroundingsHost,
+  ) {
     this.#connection = connection;
     this.#cleanState = cleanState;
     this.#readOnly = readOnly;
+    this.#paramsBytesMax = paramsBytesMax;
     this.#host = host;
   }
 
@@ -131,7 +145,9 @@ export class Surroundings {
       // What is as new has no need of the other.
       const begin = execution.after === 'clean' && this.#held === null ? beginReadOnly : beginReadOnlyAgain;
       if (this.#readOnly) await begin.run(connection);
-      if (params !== null && !this.#host.isClosed) statement = await prepare(connection, execution.sql, params);
+      if (params !== null && !this.#host.isClosed) {
+        statement = await prepare(connection, execution.sql, params, this.#paramsBytesMax);
+      }
     } catch (error) {
       failure = error as DriverError;
     }
@@ -144,7 +160,16 @@ export class Surroundings {
     }
     if (failure !== null) execution.notSent(failure);
     else if (typeof statement === 'object' && 'code' in statement) execution.rejected(statement);
-    else this.#sendNow(execution, statement);
+    else this.#sendBegun(execution, statement);
+  }
+
+  /** What goes wrong here costs the statement alone, not the thread. */
+  #sendBegun(execution: Execution, statement: string | BoundStatement): void {
+    try {
+      this.#sendNow(execution, statement);
+    } catch (error) {
+      execution.notSent(error as Error);
+    }
   }
 
   #sendNow(execution: Execution, statement: string | BoundStatement): void {

@@ -198,6 +198,86 @@ for (const server of await sharedServers()) {
       t.match(await run(`USE ${database}`, dropped.after), { state: 'Succeeded' });
     });
 
+    await t.test('a time zone is told only if the database has taken it', async (t) => {
+      const zoneOf = async (time_zone: string): Promise<string> => {
+        const reply = await send('SELECT NOW()', { session: { database, settings: { time_zone } } });
+        return (JSON.parse(reply.text) as { settings: { timezone: string } }).settings.timezone;
+      };
+      t.equal(await zoneOf('Mars/Olympus'), 'UTC', 'a name that looks like one');
+      t.equal(await zoneOf('+02:00'), 'Etc/GMT-2');
+    });
+
+    await t.test('a clock that was set is not carried, since it would stand still', async (t) => {
+      const set = await run('SET timestamp = DEFAULT', { database });
+      t.notMatch(set.session?.settings ?? {}, { timestamp: String });
+    });
+
+    await t.test('sums over groups are null in columns that are said to have no null', async (t) => {
+      await run('CREATE TABLE rolled (b INT NOT NULL)', { database });
+      await run('INSERT INTO rolled VALUES (1), (2)', { database });
+      const { schema, data } = await run('SELECT b, COUNT(*) AS c FROM rolled GROUP BY b WITH ROLLUP', { database });
+      t.strictSame(data.at(-1), [null, '2']);
+      t.match(schema[0]?.type, /^Nullable/);
+    });
+
+    await t.test('what was begun and never told of is ended with its query', async (t) => {
+      const held = async (): Promise<number> => {
+        const { text } = await get(url, '/metrics', asClient);
+        return Number(/^sluice_sessions (\d+)/m.exec(text)?.[1]);
+      };
+      await until(async () => (await held()) === 0);
+      const session = { database, settings: { autocommit: 'OFF' } };
+      const pagination = { wait_time_secs: 0 };
+      for (const [pauseMs, verb] of [
+        [0, 'kill_uri'],
+        [300, 'kill_uri'],
+        [0, 'final_uri'],
+      ] as const) {
+        const sql = 'SELECT SLEEP(0.1), i FROM counted LIMIT 1 FOR UPDATE';
+        const first = bodyOf(await send(sql, { session, pagination }));
+        t.equal(first.state, 'Running');
+        await delay(pauseMs);
+        await get(url, first[verb], { ...asClient, method: 'POST' });
+        await until(async () => (await held()) === 0);
+      }
+    });
+
+    await t.test('a client that logs out leaves no statement without an end', async (t) => {
+      const login = await loginAs(sluice);
+      const asLogged = { ...asClient, headers: { ...agent, cookie: login } };
+      const begun = bodyOf(await post(url, { sql: 'BEGIN', session: { database } }, asLogged));
+      const body = { sql: 'SELECT SLEEP(1)', session: begun.session, pagination: { wait_time_secs: 0 } };
+      const running = bodyOf(await post(url, body, asLogged));
+      await jsonPost(sluice, '/v1/session/logout', undefined, login);
+      await delay(1_200);
+      const ended = bodyOf(await get(url, running.next_uri as string, asLogged));
+      t.match(ended, { state: 'Succeeded', data: [['0']] });
+      await until(async () => (await run('SELECT 1', begun.session as Session)).error?.code === 60001);
+    });
+
+    await t.test('one key in two dialects is two keys', async (t) => {
+      const key = randomBytes(8).toString('hex');
+      const plain = await post(url, { sql: 'SELECT 1' }, { user: 'root', headers: { 'idempotency-key': key } });
+      const headers = { ...agent, 'x-databend-query-id': key };
+      const theirs = bodyOf(await post(url, { sql: 'SELECT 1' }, { user: 'root', headers }));
+      t.not(theirs.id, plain.json.id);
+      t.strictSame(theirs.data, [['1']]);
+    });
+
+    await t.test('what is nested too deeply, or too large, is refused in words', async (t) => {
+      const deep = `${'['.repeat(200)}${']'.repeat(200)}`;
+      for (const text of [`{"sql":"DO 0","session":{"more":${deep}}}`, `{"sql":"DO 0","params":[${deep}]}`]) {
+        const reply = await post(url, JSON.parse(text), asClient);
+        t.equal(reply.status, 400);
+        t.match(reply.text, /deeper/);
+      }
+      const large = {
+        sql: `SELECT ${Array.from({ length: 20 }, () => 'LENGTH(:a)').join()}`,
+        params: { a: 'x'.repeat(1e6) },
+      };
+      t.match(bodyOf(await post(url, large, asClient)), { state: 'Failed', error: { code: 1210 } });
+    });
+
     await t.test('settings that are no variables break nothing', async (t) => {
       const settings = {
         max_threads: '8',

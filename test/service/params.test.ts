@@ -54,6 +54,7 @@ for (const server of await sharedServers()) {
         const refused = await post(sluice.url, { sql: 'SELECT ?', params: [2 ** 60] });
         t.equal(refused.status, 400);
         t.match(refused.text, /params\[0\].*as a string/);
+        t.equal((await post(sluice.url, { sql: 'SELECT ?', params: [{ a: [2 ** 60] }] })).status, 400, 'nested too');
       },
     );
 

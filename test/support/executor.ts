@@ -150,6 +150,7 @@ export function task(server: DatabaseServer, database: string | null, limits: Pa
       pingMs: 5_000,
       killTimeoutMs: 10_000,
       rowBytesMax: 64 * MiB,
+      paramsBytesMax: 128 * MiB,
       spill: noSpill,
       readOnly: false,
       ...limits,

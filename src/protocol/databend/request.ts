@@ -1,5 +1,6 @@
 import type { CellFormat } from '../../wire/statement.ts';
 import {
+  checkNesting,
   databaseOf,
   describeError,
   firstErrorOf,
@@ -58,6 +59,7 @@ export function parseQueryRequest(text: string, context: RequestContext): Databe
     );
   }
   const carried = session ?? {};
+  checkNesting(carried, 'session');
   if (text.length > sessionBytesMax && JSON.stringify(carried).length > sessionBytesMax) {
     throw new InvalidRequestError(`"session" is larger than ${sessionBytesMax} bytes (--client_session_bytes_max)`);
   }

@@ -13,9 +13,13 @@ import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
 export interface DatabendServer {
   readonly handles: Handles;
   readonly resultTimeoutSecs: number;
+  /** Values of `time_zone` that the database has taken. */
+  readonly zones: Set<string>;
   /** The database's own, by which clients tell what a server can; empty as long as it is not known. */
   readonly version: () => string;
 }
+
+const zonesMax = 10_000;
 
 /** Of failures after which there is no session any more: it was not found, or its connection was lost. */
 const goneCodes = new Set([90001, 90006]);
@@ -36,14 +40,16 @@ export class DatabendReplies implements QueryReplies {
   readonly #session: ClientSession;
   /** What its affected rows are called; null if it is no statement that clients count. */
   readonly #counted: string | null;
-  readonly #timezone: string;
+  /** MariaDB then gives nulls in columns that it says have none. */
+  readonly #mayRollUp: boolean;
+  #hasToldState = false;
 
   constructor(server: DatabendServer, user: string, session: ClientSession, sql: string) {
     this.#server = server;
     this.#user = user;
     this.#session = session;
     this.#counted = counted[wordAt(sql, 0)?.word ?? ''] ?? null;
-    this.#timezone = timezoneOf(session.settings?.['time_zone']);
+    this.#mayRollUp = /\brollup\b/i.test(sql);
   }
 
   page(query: QueryFacts, page: Page): Reply {
@@ -58,7 +64,7 @@ export class DatabendReplies implements QueryReplies {
       const [before, after] = this.#around(query, page, schema, nextUri);
       return this.#reply(query, page, [`${before}["${count.rows}"]${after}`], 1);
     }
-    const [before, after] = this.#around(query, page, schemaOf(page.columns), nextUri);
+    const [before, after] = this.#around(query, page, schemaOf(page.columns, this.#mayRollUp), nextUri);
     return this.#reply(query, page, aroundRows(before, page, after), page.rows.count);
   }
 
@@ -74,8 +80,24 @@ export class DatabendReplies implements QueryReplies {
 
   /** The answer of `/final`, after which there is none. */
   final(query: QueryFacts, snapshot: Snapshot): Reply {
-    const [before, after] = this.#around(query, snapshot, schemaOf(snapshot.columns), null);
+    const [before, after] = this.#around(query, snapshot, schemaOf(snapshot.columns, this.#mayRollUp), null);
     return this.#reply(query, snapshot, [before + after], 0);
+  }
+
+  /** Whether an answer has told the client in what the statement has left its session. */
+  get hasToldState(): boolean {
+    return this.#hasToldState;
+  }
+
+  /** That of the session if the database has taken it, as far as is known. */
+  #timezone(state: SessionState | null): string {
+    const { zones } = this.#server;
+    const taken = state?.variables['time_zone'];
+    // There are some hundreds of names, each in any case.
+    if (zones.size >= zonesMax) zones.clear();
+    if (taken !== undefined) zones.add(taken);
+    const asked = this.#session.settings?.['time_zone'];
+    return timezoneOf(taken ?? (asked !== undefined && state === null && zones.has(asked) ? asked : undefined));
   }
 
   /** The rows that a change has touched, where clients look for them: on its one page, and not past it. */
@@ -100,7 +122,7 @@ export class DatabendReplies implements QueryReplies {
         `"session":${JSON.stringify(session)},"error":${errorOf(failure)},"warnings":${warningsOf(outcome)},` +
         `"has_result_set":${hasResultSet},"schema":${schema},"data":[`,
       `],"affect":null,"result_timeout_secs":${this.#server.resultTimeoutSecs},` +
-        `"settings":{"timezone":"${this.#timezone}"},"stats":${statsOf(stats)},"stats_uri":"${statsUri(id)}",` +
+        `"settings":{"timezone":"${this.#timezone(sessionState)}"},"stats":${statsOf(stats)},"stats_uri":"${statsUri(id)}",` +
         `"final_uri":"${finalUri(id)}","next_uri":${nextUri === null ? 'null' : `"${nextUri}"`},"kill_uri":"${killUri(id)}"}`,
     ];
   }
@@ -109,6 +131,7 @@ export class DatabendReplies implements QueryReplies {
   #sessionAfter(id: string, sessionState: SessionState | null, state: QueryState): ClientSession {
     const handle = (): string => this.#server.handles.of(id, this.#user);
     const lastInsertId = state.name === 'Succeeded' ? state.outcome.lastInsertId : null;
+    this.#hasToldState ||= sessionState !== null;
     if (sessionState !== null) return sessionAfter(this.#session, sessionState, lastInsertId, handle());
     const isGone = state.name === 'Failed' && goneCodes.has(state.failure.code);
     return isGone && this.#session.internal ? sessionWithoutHeld(this.#session) : this.#session;
@@ -165,13 +188,18 @@ export function errorReply(server: DatabendServer, status: number, message: stri
 /** Columns come as the same array for as long as a connection gives the same ones. */
 const schemas = new WeakMap<readonly Column[], string>();
 
-function schemaOf(columns: readonly Column[]): string {
+function schemaOf(columns: readonly Column[], isNullable: boolean): string {
+  if (isNullable) return schemaText(columns.map((column) => ({ ...column, nullable: true })));
   let text = schemas.get(columns);
   if (text === undefined) {
-    text = JSON.stringify(columns.map((column) => ({ name: column.name, type: typeName(column) })));
+    text = schemaText(columns);
     schemas.set(columns, text);
   }
   return text;
+}
+
+function schemaText(columns: readonly Column[]): string {
+  return JSON.stringify(columns.map((column) => ({ name: column.name, type: typeName(column) })));
 }
 
 /** Clients read a code into 16 bits, which Sluice's own codes, from 90000 on, do not fit in; theirs begin at 60000. */
