@@ -22,6 +22,7 @@ t.setTimeout(300_000);
 const MIB = 1024 * 1024;
 const preload = new URL('../support/disk-faults.js', import.meta.url).href;
 const plain = { headers: { 'accept-encoding': 'identity' } };
+const json = { 'content-type': 'application/json' };
 const noWait = { pagination: { wait_time_secs: 0 } };
 const longWait = { pagination: { wait_time_secs: 20 } };
 /** Small enough that most results here go to disk at once. */
@@ -46,6 +47,25 @@ for (const server of await sharedServers()) {
     const expected = createHash('sha256');
     for (let i = 1; i <= rowCount; i++) expected.update(rowText(i));
     const digest = expected.digest('hex');
+
+    for (const [what, pagination, encoding] of [
+      ['a buffer', { max_rows_in_buffer: 500 }, 'identity'],
+      ['a page that is compressed', { max_rows_per_page: 700 }, 'gzip'],
+    ] as const) {
+      t.test(`no more rows go into ${what} than may, be it on the way to disk`, async (t) => {
+        const { sluice } = await start(t, server, smallBuffers);
+        const reply = await fetch(`${sluice.url}/v1/query`, {
+          method: 'POST',
+          headers: { authorization: `Basic ${btoa('root:')}`, ...json, 'accept-encoding': encoding },
+          body: JSON.stringify({ sql, pagination: { ...pagination, wait_time_secs: 20 } }),
+        });
+        const begun = (await reply.json()) as QueryResponse;
+        await delay(300);
+        const read = await readAll(sluice, begun);
+        t.equal(read.digest, digest, `${read.rows} rows`);
+        t.equal(read.last.state, 'Succeeded', read.last.error?.message ?? '');
+      });
+    }
 
     t.test('the database is done, its locks and connection are free, and the reader takes its time', async (t) => {
       const { sluice, dataDir } = await start(t, server, [...smallBuffers, '--connections_max', '1']);
