@@ -159,7 +159,12 @@ for (const server of await sharedServers()) {
         t.match(settled.error?.message, /disk/);
         t.notMatch(settled.error?.message, dataDir, 'nobody is told where it is');
         t.match((await get(sluice.url, begun.next_uri ?? '')).json, { state: 'Failed', data: [], next_uri: null });
-        t.strictSame(openFiles(sluice, join(dataDir, 'spill')), []);
+        // The thread closes it behind the news.
+        const files = await until(
+          () => openFiles(sluice, join(dataDir, 'spill')),
+          ({ length }) => length === 0,
+        );
+        t.strictSame(files, []);
       }
       writeFileSync(orders, '');
       measured(t, `${rounds} disks failed at a random write: each cost its query, and left nothing`);
