@@ -19,7 +19,6 @@ export interface QueryFacts {
 
 /** How the answers about a query are written: in the dialect of its POST, from the first to the last. */
 export interface QueryReplies {
-  readonly dialect: 'v1' | 'databend';
   page(query: QueryFacts, page: Page): Reply;
   /** @param nextPage the number of the page that the client has to ask for; null if there is none */
   stats(query: QueryFacts, snapshot: Snapshot, nextPage: number | null): Reply;

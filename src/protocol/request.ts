@@ -114,39 +114,39 @@ export function paramsOf(member: readonly unknown[] | { readonly [name: string]:
 }
 
 function paramOf(value: unknown, place: string): Param {
-  checkNumbers(value, place, 0);
+  checkNesting(value, place, (leaf) => {
+    // The last digits of such a number are lost already, and nobody would notice; of one out of range JSON.parse makes an infinity.
+    if (typeof leaf !== 'number' || Number.isSafeInteger(leaf) || (Number.isFinite(leaf) && !Number.isInteger(leaf)))
+      return;
+    const name = oneLine(place).slice(0, 100);
+    throw new InvalidRequestError(
+      `"${name}" is, or has in it, a number that JSON does not carry exactly; send it as a string`,
+    );
+  });
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : (value as Param);
 }
 
 /** Deeper than any that means something, and far from what would use up the stack. */
 const depthMax = 100;
 
-/** @throws InvalidRequestError for a number whose last digits are lost already, which nobody would notice */
-function checkNumbers(value: unknown, place: string, depth: number): void {
-  if (typeof value === 'number') {
-    // Of one that is out of range JSON.parse makes an infinity.
-    if (Number.isFinite(value) && (Number.isSafeInteger(value) || !Number.isInteger(value))) return;
-    const name = oneLine(place).slice(0, 100);
-    throw new InvalidRequestError(
-      `"${name}" is, or has in it, a number that JSON does not carry exactly; send it as a string`,
-    );
+/**
+ * @param visit is given each value there that is no list and no object
+ * @throws InvalidRequestError if what is nested there is nested deeper than it may be
+ */
+export function checkNesting(
+  value: unknown,
+  place: string,
+  visit: (leaf: unknown) => void = () => {},
+  depth = 0,
+): void {
+  if (typeof value !== 'object' || value === null) {
+    visit(value);
+    return;
   }
-  if (typeof value !== 'object' || value === null) return;
-  checkDepth(place, depth);
-  for (const member of Object.values(value)) checkNumbers(member, place, depth + 1);
-}
-
-/** @throws InvalidRequestError if what is nested there is nested deeper than it may be */
-export function checkNesting(value: unknown, place: string, depth = 0): void {
-  if (typeof value !== 'object' || value === null) return;
-  checkDepth(place, depth);
-  for (const member of Object.values(value)) checkNesting(member, place, depth + 1);
-}
-
-function checkDepth(place: string, depth: number): void {
   if (depth > depthMax) {
     throw new InvalidRequestError(`"${oneLine(place).slice(0, 100)}" is nested deeper than ${depthMax} levels`);
   }
+  for (const member of Object.values(value)) checkNesting(member, place, visit, depth + 1);
 }
 
 /** @throws InvalidRequestError */

@@ -34,7 +34,6 @@ const counted: { readonly [word: string]: string } = {
 
 /** Answers about one query. */
 export class DatabendReplies implements QueryReplies {
-  readonly dialect = 'databend';
   readonly #server: DatabendServer;
   readonly #user: string;
   readonly #session: ClientSession;
@@ -129,10 +128,13 @@ export class DatabendReplies implements QueryReplies {
 
   /** In every answer, since some clients look at the first alone, and take what is missing for what is gone. */
   #sessionAfter(id: string, sessionState: SessionState | null, state: QueryState): ClientSession {
-    const handle = (): string => this.#server.handles.of(id, this.#user);
-    const lastInsertId = state.name === 'Succeeded' ? state.outcome.lastInsertId : null;
-    this.#hasToldState ||= sessionState !== null;
-    if (sessionState !== null) return sessionAfter(this.#session, sessionState, lastInsertId, handle());
+    if (sessionState !== null) {
+      this.#hasToldState = true;
+      const lastInsertId = state.name === 'Succeeded' ? state.outcome.lastInsertId : null;
+      // Signed only where there is something to hold: most statements leave nothing.
+      const handle = sessionState.isHeld ? this.#server.handles.of(id, this.#user) : null;
+      return sessionAfter(this.#session, sessionState, lastInsertId, handle);
+    }
     const isGone = state.name === 'Failed' && goneCodes.has(state.failure.code);
     return isGone && this.#session.internal ? sessionWithoutHeld(this.#session) : this.#session;
   }

@@ -63,13 +63,13 @@ export function heldSessionOf({ internal }: ClientSession, user: string, handles
 /**
  * What the client is to carry from now on.
  * @param lastInsertId that of the statement; null if it has none
- * @param handle to its held session
+ * @param handle to its session; not looked at unless that is held
  */
 export function sessionAfter(
   before: ClientSession,
   state: SessionState,
   lastInsertId: string | null,
-  handle: string,
+  handle: string | null,
 ): ClientSession {
   return {
     ...before,

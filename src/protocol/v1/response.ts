@@ -16,7 +16,6 @@ export function statsBody(identity: QueryIdentity, snapshot: Snapshot, nextPage:
 }
 
 export const v1Replies: QueryReplies = {
-  dialect: 'v1',
   page: ({ identity }, page) => ({ body: pageBody(identity, page), headers: noHeaders }),
   stats: ({ identity }, snapshot, nextPage) => ({ body: statsBody(identity, snapshot, nextPage), headers: noHeaders }),
   killed: () => ({ body: [], headers: noHeaders }),
