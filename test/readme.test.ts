@@ -51,20 +51,30 @@ t.test('the flow of the README, pasted into a shell, prints what the README show
   t.match(readme.replaceAll('http://127.0.0.1:8000', sluice.url), listed.split('\n')[0] ?? 'nothing was printed');
 });
 
-t.test('the README lists every option with the default and the unit that --help gives', async (t) => {
-  const options = [...helpText().matchAll(/^ {2}--(\w+).*\n {6}(.*)$/gm)];
-  t.ok(options.length > 30, 'there are options');
-  for (const [, name = '', help = ''] of options) {
-    const row = new RegExp(`^\\| \`--${name}\` \\| (.*?) \\| ?(.*?) ?\\| (.*) \\|$`, 'm').exec(readme);
-    if (row === null) {
-      t.fail(`--${name} is not in the README`);
-      continue;
-    }
-    const [, byDefault = '', unit = '', meaning = ''] = row;
-    t.match(help, meaning, `--${name} means the same`);
+t.test('docs/options.md lists the options of --help, with the same default, unit and meaning', async (t) => {
+  const options = await readFile(new URL('../../docs/options.md', import.meta.url), 'utf8');
+  const rows = new Map(
+    [...options.matchAll(/^\| `--(\w+)` \| (.*?) \| ?(.*?) ?\| (.*) \|$/gm)].map(
+      ([, name = '', byDefault = '', unit = '', meaning = '']) => [name, { byDefault, unit, meaning }],
+    ),
+  );
+  // However its lines are wrapped.
+  const helps = new Map(
+    [...helpText().matchAll(/^ {2}--(\w+).*\n((?: {4,}.*\n)+)/gm)].map(([, name = '', help = '']) => [
+      name,
+      help.replace(/\s+/g, ' ').trim(),
+    ]),
+  );
+  t.ok(helps.size > 30, 'there are options');
+  t.same([...rows.keys()].sort(), [...helps.keys()].sort(), 'the names');
+  for (const [name, help] of helps) {
+    const row = rows.get(name);
+    if (row === undefined) continue;
+    const { byDefault, unit, meaning } = row;
+    t.ok(help.startsWith(`${meaning} (`), `--${name} means the same: ${help}`);
     if (name === 'worker_threads') continue;
-    t.ok(help.includes(`default: ${byDefault})`), `--${name} has the default ${byDefault}`);
-    if (unit !== '') t.ok(help.includes(`(${unit}, `), `--${name} has the unit ${unit}`);
+    t.ok(help.endsWith(`default: ${byDefault})`), `--${name} has the default ${byDefault}: ${help}`);
+    if (unit !== '') t.ok(help.includes(`(${unit}, `), `--${name} has the unit ${unit}: ${help}`);
   }
 });
 
