@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { setImmediate as afterThisTurn } from 'node:timers';
 import { setImmediate } from 'node:timers/promises';
 import type { Observe } from '../events.ts';
 import { BlockedError } from '../session/accounts.ts';
@@ -194,12 +195,12 @@ export class HttpServer {
     this.#unanswered.set(socket, unanswered);
     socket.once('close', () => {
       this.#unanswered.delete(socket);
-      for (const response of unanswered) {
-        if (response.socket !== null) continue;
-        // Node tells of its client's end only the response whose turn it is, not those that wait in line behind it.
-        response.destroy();
-        response.emit('close');
-      }
+      for (const response of unanswered) if (response.socket === null) response.destroy();
+      // Node 20 and 22 emit 'close' on the response whose turn it is and not on those queued behind it; later lines emit it
+      // on each destroyed one, in the next tick. A response leaves the set with its 'close'.
+      afterThisTurn(() => {
+        for (const response of unanswered) response.emit('close');
+      });
     });
   }
 
