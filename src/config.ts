@@ -260,7 +260,14 @@ const numberOptions = {
     min: 1,
     max: timerSecsMax,
     unit: 's',
-    help: 'how long a result is kept that nobody polls, and its id for as long again',
+    help: 'how long a result is kept that nobody polls, if its request does not say; and how long its id is kept after that',
+  },
+  result_timeout_secs_max: {
+    default: 3600,
+    min: 1,
+    max: timerSecsMax,
+    unit: 's',
+    help: 'the most that result_timeout_secs in a request can ask for; --result_timeout_secs is always allowed',
   },
   disconnect_secs: {
     default: 5,

@@ -267,6 +267,7 @@ function build(
       bufferRowsMax: config.buffer_rows_max,
       gzipLevel: config.gzip_level,
       statementTimeoutSecs: config.statement_timeout_secs,
+      resultTimeoutSecsMax: Math.max(config.result_timeout_secs_max, config.result_timeout_secs),
       clientSessionBytesMax: config.client_session_bytes_max,
     },
     anonymous:

@@ -37,6 +37,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   session_queue_max: [8, 0, 100_000],
   statement_timeout_secs: [3600, 0, 2_147_483],
   result_timeout_secs: [60, 1, 2_147_483],
+  result_timeout_secs_max: [3600, 1, 2_147_483],
   disconnect_secs: [5, 0, 3600],
   wait_time_secs_max: [50, 0, 3600],
   page_rows_max: [1_000_000, 1, 2_147_483_647],

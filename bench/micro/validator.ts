@@ -2,7 +2,13 @@ import { validate } from '#src/protocol/v1/query-request.validator.js';
 import { parseQueryRequest } from '#src/protocol/v1/request.js';
 import { callNs, print } from './measure.ts';
 
-const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000, statementTimeoutSecs: 3_600 };
+const limits = {
+  waitSecsMax: 50,
+  pageRowsMax: 1_000_000,
+  bufferRowsMax: 5_000_000,
+  statementTimeoutSecs: 3_600,
+  resultTimeoutSecsMax: 3_600,
+};
 
 const bodies = {
   'sql alone': { sql: 'SELECT 1' },

@@ -33,6 +33,8 @@ export interface HandlerLimits {
   readonly gzipLevel: number;
   /** 0: without limit. */
   readonly statementTimeoutSecs: number;
+  /** The most that a request may ask its result to be kept for. */
+  readonly resultTimeoutSecsMax: number;
   /** Of the session that a Databend client carries, as JSON. */
   readonly clientSessionBytesMax: number;
 }
@@ -196,7 +198,8 @@ export class Handlers {
       this.#replies.set(query, replies);
       if (body.session.type === 'carried') query.onRemoved = () => this.#endIfUnknown(query, replies);
     }
-    queries.add(query, body.sql);
+    const { resultTimeoutSecs } = body;
+    queries.add(query, body.sql, resultTimeoutSecs === undefined ? undefined : resultTimeoutSecs * 1_000);
     if (place === null) statements.runLater(query, body, account, sessionId);
     else statements.run(query, body, account, place);
     return query;

@@ -9,6 +9,8 @@ export interface QueryRequest {
   readonly pagination: Pagination;
   /** How long the statement may run; null: for as long as the server lets it. */
   readonly timeoutSecs: number | null;
+  /** How long the result is kept after its last answer. Left out: --result_timeout_secs. */
+  readonly resultTimeoutSecs?: number;
   /** Left out: as JSON of their type. */
   readonly cells?: CellFormat;
 }
@@ -56,6 +58,8 @@ export interface RequestLimits {
   readonly bufferRowsMax: number;
   /** 0: without limit. */
   readonly statementTimeoutSecs: number;
+  /** The most that a request may ask its result to be kept for. */
+  readonly resultTimeoutSecsMax: number;
 }
 
 /** The body is not a QueryRequest; the message says where and why. */

@@ -10,7 +10,7 @@ export interface QueriesOptions {
   readonly queriesPerUserMax: number;
   /** Queries of one user that run, or have not been read to their end. */
   readonly unreadPerUserMax: number;
-  /** How long a result is kept after its last answer, and its id for at least as long again. */
+  /** How long a result is kept after its last answer, by default, and how long its id is kept after that at least. */
   readonly resultTimeoutMs: number;
   /** Queries kept of which the first answer told all. */
   readonly wholeMax: number;
@@ -25,6 +25,7 @@ export interface QueriesOptions {
 interface Entry {
   readonly query: Query;
   readonly timer: NodeJS.Timeout;
+  readonly timeoutMs: number;
   polls: number;
   /** Runs while a client that has hung up stays away. */
   awayTimer: NodeJS.Timeout | null;
@@ -66,11 +67,14 @@ export class Queries {
     return 'admitted';
   }
 
-  /** @param sql its statement, for the log, if that is to have it */
-  add(query: Query, sql: string): void {
+  /**
+   * @param sql its statement, for the log, if that is to have it
+   * @param timeoutMs how long its result is kept after its last answer
+   */
+  add(query: Query, sql: string, timeoutMs = this.#options.resultTimeoutMs): void {
     const { id, owner, sessionId } = query.identity;
-    const timer = setTimeout(() => this.#expire(id), this.#options.resultTimeoutMs);
-    this.#entries.set(id, { query, timer, polls: 0, awayTimer: null });
+    const timer = setTimeout(() => this.#expire(id), timeoutMs);
+    this.#entries.set(id, { query, timer, timeoutMs, polls: 0, awayTimer: null });
     this.#runningByUser.add(owner, 1);
     this.#unreadByUser.add(owner, 1);
     query.onSettled = () => {
@@ -193,7 +197,7 @@ export class Queries {
     const entry = this.#entries.get(id);
     // While a poll waits, the clock stands; it is set again when the poll is answered.
     if (entry === undefined || entry.polls > 0) return;
-    const secs = this.#options.resultTimeoutMs / 1_000;
+    const secs = entry.timeoutMs / 1_000;
     this.#remove(entry.query, `expired: not polled for ${secs} s`, causes.expired(secs));
   }
 

@@ -21,7 +21,13 @@ const inProcessCount = figure(50_000, 900_000);
 const overHttpCount = figure(5_000, 50_000);
 const lanes = 24;
 const bodyBytesMax = 16 * 1024;
-const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000, statementTimeoutSecs: 10 };
+const limits = {
+  waitSecsMax: 50,
+  pageRowsMax: 1_000_000,
+  bufferRowsMax: 5_000_000,
+  statementTimeoutSecs: 10,
+  resultTimeoutSecsMax: 4,
+};
 /** A refusal is one line that a person can read. */
 const reasonLengthMax = 400;
 const answerMsMax = 20_000;
@@ -42,6 +48,7 @@ const memberNames = [
   'session',
   'pagination',
   'timeout_secs',
+  'result_timeout_secs',
   'id',
   'database',
   'max_idle_time',
@@ -191,7 +198,8 @@ for (const server of await sharedServers()) {
     const { port } = new URL(server.url);
     const sluice = await startSluice([
       ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${name}`, '--drain_secs', '0'],
-      ...['--body_bytes_max', `${bodyBytesMax}`, '--result_timeout_secs', '2', '--wait_time_secs_max', '2'],
+      ...['--body_bytes_max', `${bodyBytesMax}`, '--wait_time_secs_max', '2'],
+      ...['--result_timeout_secs', '2', '--result_timeout_secs_max', `${limits.resultTimeoutSecsMax}`],
       // Of the bodies some open sessions, which are to make room for others soon.
       ...['--session_idle_secs_max', '1', '--statement_timeout_secs', '10'],
     ]);
@@ -360,6 +368,8 @@ function validRequest(random: Random): Json {
     };
   }
   if (random(8) === 0) value['timeout_secs'] = pick(random, [1, 5, 10, 11, 2_147_483]);
+  // Kept short: the server under test holds only so many results.
+  if (random(8) === 0) value['result_timeout_secs'] = pick(random, [1, 2, 4, 5, 2_147_483]);
   return value;
 }
 
@@ -497,7 +507,8 @@ function judge(text: string): QueryRequest | null {
   } catch {
     return null;
   }
-  if (!isObject(body) || !hasOnly(body, ['sql', 'session', 'pagination', 'timeout_secs'])) return null;
+  if (!isObject(body) || !hasOnly(body, ['sql', 'session', 'pagination', 'timeout_secs', 'result_timeout_secs']))
+    return null;
   const sql = own(body, 'sql');
   if (typeof sql !== 'string') return null;
   const session = judgeSession(own(body, 'session') ?? (Object.hasOwn(body, 'session') ? null : {}));
@@ -506,7 +517,11 @@ function judge(text: string): QueryRequest | null {
     ? integer(body, 'timeout_secs', 0, 1, limits.statementTimeoutSecs)
     : null;
   if (Object.hasOwn(body, 'timeout_secs') && timeoutSecs === null) return null;
-  return session === null || pagination === null ? null : { sql, session, pagination, timeoutSecs };
+  const isKept = Object.hasOwn(body, 'result_timeout_secs');
+  const kept = isKept ? integer(body, 'result_timeout_secs', 0, 1, limits.resultTimeoutSecsMax) : null;
+  if (isKept && kept === null) return null;
+  if (session === null || pagination === null) return null;
+  return { sql, session, pagination, timeoutSecs, ...(kept !== null && { resultTimeoutSecs: kept }) };
 }
 
 function judgeSession(session: unknown): QueryRequest['session'] | null {

@@ -159,6 +159,17 @@ t.test('a result that nobody polls expires, is cancelled, and the reason is reme
   t.strictSame(stage.removals(), ['q1 expired: not polled for 0.05 s']);
 });
 
+t.test('E (result_timeout_secs): a query may have a timeout of its own', async (t) => {
+  const stage = new Stage(t, { resultTimeoutMs: 30 });
+  const [longer, shorter] = [makeQuery('longer'), makeQuery('shorter')];
+  stage.queries.add(longer, 'SELECT 1', forever);
+  stage.queries.add(shorter, 'SELECT 1', 10);
+  stage.add('ann');
+  await until(() => stage.queries.size === 1, 'the others are gone');
+  t.equal(stage.queries.find('longer', longer.identity.owner), longer);
+  t.match(stage.removals(), ['shorter expired: not polled for 0.01 s', 'q1 expired: not polled for 0.03 s']);
+});
+
 t.test('a removed id is remembered for as long again, and then no more', async (t) => {
   const stage = new Stage(t, { resultTimeoutMs: 60 });
   const query = stage.add('ann');

@@ -137,6 +137,19 @@ for (const server of await sharedServers()) {
       t.equal((await stage.get(json.final_uri)).status, 404);
     });
 
+    t.test('E (result_timeout_secs): a request may ask for more or less time than the default', async (t) => {
+      const longer = (await stage.post('SELECT 1', { result_timeout_secs: 60 })).json;
+      const shorter = (await stage.post('SELECT 1', { result_timeout_secs: 1 })).json;
+      await sleep(expiredMs);
+      t.equal((await stage.get(longer.stats_uri)).status, 200);
+      t.equal((await stage.get(shorter.stats_uri)).text, `query ${shorter.id} expired: not polled for 1 s`);
+      const refused = await stage.post('SELECT 1', { result_timeout_secs: 3_601 });
+      t.strictSame(
+        [refused.status, refused.text.trim()],
+        [400, '"result_timeout_secs" is 3601; it must be from 1 to 3600'],
+      );
+    });
+
     t.test('every answer begins the clock anew', async (t) => {
       const { json } = await stage.post('SELECT 1');
       for (let look = 0; look < 5; look++) {

@@ -23,6 +23,7 @@ interface QueryRequestBody {
   session?: { id: string } | { id?: never; database?: string; max_idle_time?: number };
   pagination?: PaginationMember;
   timeout_secs?: number;
+  result_timeout_secs?: number;
 }
 
 const defaultWaitSecs = 1;
@@ -34,7 +35,15 @@ const defaultWaitSecs = 1;
 export function parseQueryRequest(text: string, limits: RequestLimits): QueryRequest {
   const body = parseJson(text);
   if (!validate(body)) throw new InvalidRequestError(describe(firstErrorOf(validate), body));
-  const { sql, params, session = {}, pagination = {}, timeout_secs } = body as QueryRequestBody;
+  const {
+    sql,
+    params,
+    session = {},
+    pagination = {},
+    timeout_secs,
+    result_timeout_secs: kept,
+  } = body as QueryRequestBody;
+  const keptMax = limits.resultTimeoutSecsMax;
   return {
     sql,
     ...(params === undefined ? {} : { params: paramsOf(params) }),
@@ -44,6 +53,7 @@ export function parseQueryRequest(text: string, limits: RequestLimits): QueryReq
         : { type: 'old', id: session.id },
     pagination: paginationOf(pagination, defaultWaitSecs, limits),
     timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutSecs),
+    ...(kept === undefined ? {} : { resultTimeoutSecs: bounded('result_timeout_secs', kept, kept, keptMax) }),
   };
 }
 

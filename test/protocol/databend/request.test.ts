@@ -3,7 +3,13 @@ import { type DatabendRequest, parseQueryRequest } from '#src/protocol/databend/
 import { Handles } from '#src/protocol/databend/session.js';
 import { InvalidRequestError } from '#src/protocol/request.js';
 
-const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000, statementTimeoutSecs: 3_600 };
+const limits = {
+  waitSecsMax: 50,
+  pageRowsMax: 1_000_000,
+  bufferRowsMax: 5_000_000,
+  statementTimeoutSecs: 3_600,
+  resultTimeoutSecsMax: 3_600,
+};
 const context = { user: 'ann', client: null, handles: new Handles(), limits, sessionBytesMax: 1_024 };
 
 function parse(body: unknown, changed: Partial<typeof context> = {}): DatabendRequest {

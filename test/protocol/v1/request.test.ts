@@ -2,7 +2,13 @@ import t from 'tap';
 import { InvalidRequestError } from '#src/protocol/request.js';
 import { parseQueryRequest } from '#src/protocol/v1/request.js';
 
-const limits = { waitSecsMax: 50, pageRowsMax: 1_000_000, bufferRowsMax: 5_000_000, statementTimeoutSecs: 3_600 };
+const limits = {
+  waitSecsMax: 50,
+  pageRowsMax: 1_000_000,
+  bufferRowsMax: 5_000_000,
+  statementTimeoutSecs: 3_600,
+  resultTimeoutSecsMax: 3_600,
+};
 
 const pagination = { waitSecs: 1, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 };
 
@@ -205,4 +211,16 @@ t.test('a member named __proto__ changes no object', async (t) => {
 
 t.test('of a member that comes twice the last one counts', async (t) => {
   t.equal(parseQueryRequest('{"sql":"a","sql":"b"}', limits).sql, 'b');
+});
+
+t.test('E (result_timeout_secs): it is taken within the limit of the option, and refused beyond', async (t) => {
+  t.equal(parse({ sql: '' }).resultTimeoutSecs, undefined);
+  t.equal(parse({ sql: '', result_timeout_secs: 1 }).resultTimeoutSecs, 1);
+  t.equal(parse({ sql: '', result_timeout_secs: 3_600 }).resultTimeoutSecs, 3_600);
+  t.equal(
+    reasonAgainst('{"sql":"","result_timeout_secs":3601}'),
+    '"result_timeout_secs" is 3601; it must be from 1 to 3600',
+  );
+  t.equal(reasonAgainst('{"sql":"","result_timeout_secs":0}'), '"result_timeout_secs" must be >= 1');
+  t.equal(reasonAgainst('{"sql":"","result_timeout_secs":"60"}'), '"result_timeout_secs" must be an integer');
 });
