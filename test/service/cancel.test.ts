@@ -298,7 +298,7 @@ for (const server of await sharedServers()) {
       const waiting = await client.start('SELECT 2', session);
       await untilStatements(bench, says('SLEEP'));
 
-      own.pause();
+      await own.pause();
       const killed = performance.now();
       t.equal((await client.kill(victim.id)).status, 200, 'a kill does not wait for the database');
       t.match(await client.stats(victim), { state: 'Failed', error: { code: 90002 } });

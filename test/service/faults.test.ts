@@ -156,7 +156,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
 
     await t.test('a database that is stopped in its tracks is given up after the time to connect', async (t) => {
       const sluice = await start(t, ['--mysql_url', url, '--auth_cache_secs', '0']);
-      server.pause();
+      await server.pause();
       try {
         const begin = performance.now();
         const replies = await Promise.all([
@@ -179,7 +179,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     await t.test('a statement that a stopped database does not answer can be polled and cancelled', async (t) => {
       const sluice = await start(t, ['--mysql_url', url, '--kill_timeout_secs', '1']);
       const kept = (await query(sluice.url, 'SELECT 1', { body: { session: { max_idle_time: 60 } } })).last;
-      server.pause();
+      await server.pause();
       try {
         const session = { id: kept.session_id };
         const first = (await post(sluice.url, { sql: 'SELECT 1', session, ...noWait })).json;

@@ -40,7 +40,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     await server.restart();
     t.equal(await server.sql('SELECT COUNT(*) FROM kept.t'), '1');
 
-    server.pause();
+    await server.pause();
     const answer = server.sql('SELECT 2');
     const first = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 200, 'silence'))]);
     t.equal(first, 'silence', 'a paused server does not answer');

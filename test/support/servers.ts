@@ -46,8 +46,8 @@ export interface PrivateServer extends DatabaseServer {
   terminate(): Promise<void>;
   /** Ends the server as a crash would. Its files stay. */
   kill(): Promise<void>;
-  /** Stops the process where it is: its sockets stay open and nothing answers. */
-  pause(): void;
+  /** Stops the process: its sockets stay open and nothing answers. Resolves when each of its threads has stopped. */
+  pause(): Promise<void>;
   resume(): void;
   /** Starts the server again, on the same port and the same data; shuts it down first if it is running. */
   restart(): Promise<void>;
@@ -230,8 +230,10 @@ class OwnedServer implements PrivateServer {
     await this.#end('SIGKILL');
   }
 
-  pause(): void {
+  async pause(): Promise<void> {
     process.kill(this.pid, 'SIGSTOP');
+    // The signal reaches the threads one by one, and until then they answer.
+    while (process.platform === 'linux' && !allThreadsStopped(this.pid)) await sleep(POLL_MS);
   }
 
   resume(): void {
@@ -509,4 +511,13 @@ async function freePort(): Promise<number> {
   probe.close();
   await once(probe, 'close');
   return port;
+}
+
+/** Whether every thread of a process is in the state T, stopped by a signal (proc(5), "/proc/pid/stat"). */
+function allThreadsStopped(pid: number): boolean {
+  return readdirSync(`/proc/${pid}/task`).every((thread) => {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1');
+    // The name before the state stands in parentheses and may hold some.
+    return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T');
+  });
 }
