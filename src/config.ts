@@ -38,6 +38,13 @@ const timerSecsMax = 2_147_483;
 
 const textOptions = {
   http_handler_host: { default: '127.0.0.1', placeholder: 'ADDRESS', help: 'address to listen on' },
+  http_host_names: {
+    default: '',
+    placeholder: 'NAMES',
+    help:
+      'host names that requests may have in their Host header, comma-separated, or * for any; ' +
+      'localhost, IP addresses and --http_handler_host are always accepted, other names get 421',
+  },
   mysql_url: {
     default: '',
     placeholder: 'URL',

@@ -6,6 +6,7 @@ import type { Observe } from './events.ts';
 import { type Certificate, readCertificate } from './http/certificate.ts';
 import { Cors } from './http/cors.ts';
 import { Handlers } from './http/handlers.ts';
+import { HostNames } from './http/host-names.ts';
 import { HttpServer } from './http/server.ts';
 import { Statements } from './http/statements.ts';
 import { Metrics, observeWith } from './metrics.ts';
@@ -75,6 +76,7 @@ export class Service {
     // What is wrong with these is told before the private database is made, which takes its time.
     const doors: Doors = {
       certificate: config.tls_cert === '' ? null : await readCertificate(config.tls_cert, config.tls_key),
+      hostNames: new HostNames(config.http_handler_host, config.http_host_names),
       cors: config.cors_origin === '' ? null : new Cors(config.cors_origin),
     };
     let embedded: EmbeddedDatabase | null = null;
@@ -155,6 +157,7 @@ export class Service {
 /** What the HTTP side needs and what is read or checked at the very start. */
 interface Doors {
   readonly certificate: Certificate | null;
+  readonly hostNames: HostNames;
   readonly cors: Cors | null;
 }
 

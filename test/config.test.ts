@@ -66,6 +66,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
 /** Every textual option: its default and another value that it takes. */
 const TEXTS: Readonly<Record<string, [byDefault: string, other: string]>> = {
   http_handler_host: ['127.0.0.1', '::1'],
+  http_host_names: ['', 'sql.example,sluice'],
   data_dir: ['sluice-data', '/some where/é'],
   anonymous_user: ['', 'guest'],
   anonymous_password: ['', 'a=b--c_d'],

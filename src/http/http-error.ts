@@ -27,6 +27,11 @@ export const httpErrors = {
     new HttpError(405, `${method} is not allowed here; allowed: ${allow.join(', ')}`, { Allow: allow.join(', ') }),
   bodyTooLarge: (max: number) => new HttpError(413, `the body is larger than ${max} bytes (--body_bytes_max)`),
   unsupportedMediaType: (reason: string) => new HttpError(415, reason),
+  misdirected: (host: string) =>
+    new HttpError(
+      421,
+      `this server is not known by the host name '${host}': add the name to --http_host_names, or use an IP address`,
+    ),
   expectationFailed: (expected: string) => new HttpError(417, `this expectation cannot be met: ${expected}`),
   tooManyRequests: (reason: string, afterSecs = retryAfterSecs) =>
     new HttpError(429, reason, { 'Retry-After': String(afterSecs) }),

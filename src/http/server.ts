@@ -12,6 +12,7 @@ import { RequestAbortedError } from './body.ts';
 import type { Certificate } from './certificate.ts';
 import type { Cors } from './cors.ts';
 import type { Handlers } from './handlers.ts';
+import type { HostNames } from './host-names.ts';
 import { HttpError, httpErrors, refusal } from './http-error.ts';
 import { replyError, replyErrorUnended } from './reply.ts';
 import { match, withoutAuthority } from './router.ts';
@@ -29,6 +30,8 @@ export interface ServerOptions {
   readonly idleTimeoutMs: number;
   /** To serve HTTPS with; null: plain HTTP. */
   readonly certificate: Certificate | null;
+  /** The names by which clients may address the server. */
+  readonly hostNames: HostNames;
   /** Which pages of other origins may read the answers; null: none. */
   readonly cors: Cors | null;
 }
@@ -233,7 +236,7 @@ export class HttpServer {
     const { cors } = this.#options;
     cors?.mark(request, response);
     try {
-      checkHead(request);
+      checkHead(request, this.#options.hostNames);
       const found = match(method, target);
       switch (found.type) {
         case 'route':
@@ -288,8 +291,11 @@ export class HttpServer {
   }
 }
 
-/** @throws HttpError for what Node leaves to us to refuse (RFC 9110, sections 7.2 and 10.1.1) */
-function checkHead({ headers, httpVersion }: IncomingMessage): void {
+/** @throws HttpError for what Node leaves to us to refuse (RFC 9110, sections 7.2, 7.4 and 10.1.1) */
+function checkHead({ headers, httpVersion }: IncomingMessage, hostNames: HostNames): void {
+  if (headers.host !== undefined && !hostNames.allows(headers.host)) {
+    throw httpErrors.misdirected(headers.host.slice(0, 100));
+  }
   if (httpVersion !== '1.1') return;
   if (headers.host === undefined) throw httpErrors.noHost();
   if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') {

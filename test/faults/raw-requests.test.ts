@@ -27,7 +27,7 @@ const windowMs = figure(2_000, 20_000);
 const trafficMsMax = 1_000;
 
 /** What a request that is no request can be told. Whatever is not in the list is a defect. */
-const statuses = new Set([100, 200, 400, 401, 404, 405, 408, 413, 415, 417, 429, 431]);
+const statuses = new Set([100, 200, 400, 401, 404, 405, 408, 413, 415, 417, 421, 429, 431]);
 
 interface Place {
   readonly authorization: string;
@@ -201,15 +201,15 @@ const strangers = [
   'GET /health HTTP/1.0\r\n\r\n',
   'GET /health HTTP/0.9\r\n\r\n',
   'GET /health HTTP/2.0\r\n\r\n',
-  'GET /health HTTP/1.9\r\nHost: x\r\n\r\n',
-  'GET /health HTTP/9999999999.1\r\nHost: x\r\n\r\n',
+  'GET /health HTTP/1.9\r\nHost: localhost\r\n\r\n',
+  'GET /health HTTP/9999999999.1\r\nHost: localhost\r\n\r\n',
   '\x16\x03\x01\0\xa5\x01\0\0\xa1\x03\x03',
   'SSH-2.0-OpenSSH_9.2\r\n',
   '\n\n\n\n',
-  '\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+  '\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
   'CONNECT localhost:22 HTTP/1.1\r\nHost: localhost:22\r\n\r\n',
-  'OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n',
-  'TRACE / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 1\r\n\r\n',
+  'OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n',
+  'TRACE / HTTP/1.1\r\nHost: localhost\r\nMax-Forwards: 1\r\n\r\n',
 ];
 
 /** One request with a grammar: each of its parts is as it should be, or now and then is not. */

@@ -138,7 +138,7 @@ t.test('a stop answers for a second, be there nothing to wait for but clients', 
   const begin = performance.now();
   sluice.child.kill('SIGTERM');
   await delay(700);
-  socket.write('GET /ready HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(2));
+  socket.write('GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(2));
   let text = '';
   socket.on('data', (chunk: Buffer) => {
     text += chunk;
@@ -159,7 +159,7 @@ t.test('a client that does not read its page does not hold up the stop for ever'
   const body = JSON.stringify({ sql: "SELECT REPEAT('x', 15000000)" });
   const socket = connect(Number(new URL(sluice.url).port), '127.0.0.1').on('error', () => {});
   t.teardown(() => socket.destroy());
-  const head = `POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Basic cm9vdDo=\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const head = `POST /v1/query HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic cm9vdDo=\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
   socket.write(head + body);
   await once(socket, 'readable');
   const exited = exitOf(sluice);

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { RequestAbortedError, readJsonText } from '#src/http/body.js';
 import type { Handlers } from '#src/http/handlers.js';
+import { HostNames } from '#src/http/host-names.js';
 import { httpErrors } from '#src/http/http-error.js';
 import { replyText } from '#src/http/reply.js';
 import type { Route } from '#src/http/router.js';
@@ -26,6 +27,7 @@ const OPTIONS: ServerOptions = {
   requestTimeoutMs: 30_000,
   idleTimeoutMs: 60_000,
   certificate: null,
+  hostNames: new HostNames('127.0.0.1', ''),
   cors: null,
 };
 
@@ -138,24 +140,24 @@ t.test('what is not HTTP gets 400 and the end of its connection', async (t) => {
     ['no request line', 'hello\r\n\r\n'],
     ['TLS', Buffer.from('16030100a5010000a10303', 'hex')],
     ['half a version', 'GET /health HTTP\r\n\r\n'],
-    ['a wrong version', 'GET /health HTTP/9.9\r\nHost: x\r\n\r\n'],
-    ['an unknown method', 'FROB /health HTTP/1.1\r\nHost: x\r\n\r\n'],
-    ['a method in lower case', 'get /health HTTP/1.1\r\nHost: x\r\n\r\n'],
-    ['a NUL in a header', 'GET /health HTTP/1.1\r\nHost: x\r\nX-A: a\0b\r\n\r\n'],
-    ['a NUL in the target', 'GET /hea\0lth HTTP/1.1\r\nHost: x\r\n\r\n'],
-    ['a header without colon', 'GET /health HTTP/1.1\r\nHost: x\r\nnocolon\r\n\r\n'],
-    ['a blank in the name of a header', 'GET /health HTTP/1.1\r\nHost: x\r\nX A: b\r\n\r\n'],
+    ['a wrong version', 'GET /health HTTP/9.9\r\nHost: localhost\r\n\r\n'],
+    ['an unknown method', 'FROB /health HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+    ['a method in lower case', 'get /health HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+    ['a NUL in a header', 'GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: a\0b\r\n\r\n'],
+    ['a NUL in the target', 'GET /hea\0lth HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+    ['a header without colon', 'GET /health HTTP/1.1\r\nHost: localhost\r\nnocolon\r\n\r\n'],
+    ['a blank in the name of a header', 'GET /health HTTP/1.1\r\nHost: localhost\r\nX A: b\r\n\r\n'],
     ['no host', 'GET /health HTTP/1.1\r\n\r\n'],
     ['a length that is no number', requestText('POST /health HTTP/1.1', { ...body, 'Content-Length': 'ten' }, '{}')],
     ['a negative length', requestText('POST /health HTTP/1.1', { ...body, 'Content-Length': '-1' }, '{}')],
-    ['two lengths', 'POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}'],
+    ['two lengths', 'POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}'],
     [
       'a length and chunks',
-      'POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      'POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     ],
     [
       'an unknown transfer encoding',
-      'POST /v1/query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, x\r\n\r\n0\r\n\r\n',
+      'POST /v1/query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, x\r\n\r\n0\r\n\r\n',
     ],
   ];
   for (const [name, bytes] of requests) {
@@ -172,9 +174,9 @@ t.test('a request line or headers past the limit get 431', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
   const many = Array.from({ length: 3000 }, (_, index) => `X-Header-${index}: v\r\n`).join('');
   const requests: [string, string][] = [
-    ['64 KiB of path', `GET /${'a'.repeat(65_536)} HTTP/1.1\r\nHost: x\r\n\r\n`],
-    ['64 KiB of one header', `GET /health HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(65_536)}\r\n\r\n`],
-    ['3,000 headers', `GET /health HTTP/1.1\r\nHost: x\r\n${many}\r\n`],
+    ['64 KiB of path', `GET /${'a'.repeat(65_536)} HTTP/1.1\r\nHost: localhost\r\n\r\n`],
+    ['64 KiB of one header', `GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: ${'a'.repeat(65_536)}\r\n\r\n`],
+    ['3,000 headers', `GET /health HTTP/1.1\r\nHost: localhost\r\n${many}\r\n`],
   ];
   for (const [name, bytes] of requests) {
     const { replies } = await exchange(url, bytes);
@@ -192,7 +194,7 @@ t.test('a request that does not arrive in time gets 408', async (t) => {
   );
   const requests: [string, string | Buffer][] = [
     ['half a request line', 'GET /hea'],
-    ['half the headers', 'GET /health HTTP/1.1\r\nHost: x\r\nX-A: '],
+    ['half the headers', 'GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: '],
     [
       'half the body',
       requestText('POST /v1/query HTTP/1.1', { 'Content-Type': 'application/json', 'Content-Length': '10' }, '{"s'),
@@ -223,7 +225,7 @@ t.test('a client that drips its request is not let drip for ever', async (t) => 
   });
   let timer: NodeJS.Timeout | undefined;
   const { replies } = await exchange(url, (socket) => {
-    socket.write('GET /health HTTP/1.1\r\nHost: x\r\n');
+    socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n');
     timer = setInterval(() => socket.write('X-A: b\r\n'), 50);
   });
   clearInterval(timer);
@@ -291,12 +293,12 @@ t.test('a connection that sends too far ahead of its answers is closed, and othe
   t.teardown(() => socket.destroy());
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   socket.on('error', () => {});
-  socket.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(11));
+  socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(11));
   await closed;
   t.equal(waiting, 10);
   const other = connect(port, '127.0.0.1');
   t.teardown(() => other.destroy());
-  other.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(10));
+  other.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(10));
   for (const deadline = Date.now() + 10_000; waiting < 20 && Date.now() < deadline; ) {
     await new Promise((resolve) => setImmediate(resolve));
   }
@@ -312,7 +314,7 @@ t.test('when a connection ends, every request on it is told once, the ones that 
     response.on('close', () => closes.push(number));
   });
   const socket = connectTo(url);
-  socket.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(3));
+  socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3));
   const deadline = Date.now() + 10_000;
   while (responses.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
   t.strictSame(closes, []);
@@ -433,7 +435,7 @@ t.test('it knows when no connection is open any more, be they encrypted or about
     const port = Number(portText);
     const silent = connect(port, host);
     const asking = tls === null ? connect(port, host) : connectTls({ host, port, ca: tls.cert });
-    asking.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n');
+    asking.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
     await once(asking, 'data');
     asking.destroy();
     await once(asking, 'close');
@@ -457,7 +459,7 @@ t.test(
     const count = async (number: number): Promise<void> => {
       while (waiting.length < number) await new Promise((resolve) => setImmediate(resolve));
     };
-    const ask = 'GET /health HTTP/1.1\r\nHost: x\r\n\r\n';
+    const ask = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
     const { replies } = await exchange(url, async (socket) => {
       socket.write(ask.repeat(2));
       await count(2);
@@ -479,7 +481,7 @@ t.test('one that closes answers what has come, and waits no longer than it is to
     const { url, server } = await start(t, (_route, _request, response) => {
       responses.push(response);
     });
-    const asked = exchange(url, 'GET /health HTTP/1.1\r\nHost: x\r\n\r\n');
+    const asked = exchange(url, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
     while (responses.length === 0) await new Promise((resolve) => setImmediate(resolve));
     const begin = performance.now();
     const closed = server.close(300);

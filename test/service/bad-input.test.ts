@@ -281,10 +281,14 @@ const connectionRows: readonly Row[] = [
   ['a chunk whose size is negative', raw(chunked(), '-2\r\n{}\r\n0\r\n\r\n'), refused(400, /not HTTP/)],
   ['a chunk of more than all bytes', raw(chunked(), `${'f'.repeat(17)}\r\n{}\r\n0\r\n\r\n`), refused(400, /not HTTP/)],
   ['a chunk longer than its size', raw(chunked(), '1\r\n{}\r\n0\r\n\r\n'), refused(400, /not HTTP/)],
-  ['headers that do not end', bytes('POST /v1/query HTTP/1.1\r\nHost: x\r\n'), refused(408, /--request_timeout_secs/)],
+  [
+    'headers that do not end',
+    bytes('POST /v1/query HTTP/1.1\r\nHost: localhost\r\n'),
+    refused(408, /--request_timeout_secs/),
+  ],
   ['no request line', bytes('hello\r\n\r\n'), refused(400, /not HTTP/)],
   ['TLS', bytes(Buffer.from('16030100a5010000a10303', 'hex')), refused(400, /not HTTP/)],
-  ['a NUL in a header', bytes('GET /health HTTP/1.1\r\nHost: x\r\nA: \0\r\n\r\n'), refused(400, /not HTTP/)],
+  ['a NUL in a header', bytes('GET /health HTTP/1.1\r\nHost: localhost\r\nA: \0\r\n\r\n'), refused(400, /not HTTP/)],
   [
     'a length and chunks at once',
     raw({ 'Content-Length': '4', 'Transfer-Encoding': 'chunked' }, '0\r\n\r\n'),
@@ -292,17 +296,17 @@ const connectionRows: readonly Row[] = [
   ],
   [
     'two lengths',
-    bytes('POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'),
+    bytes('POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'),
     refused(400, /not HTTP/),
   ],
   [
     '10,000 headers',
-    bytes(`GET /health HTTP/1.1\r\nHost: x\r\n${'A: b\r\n'.repeat(10_000)}\r\n`),
+    bytes(`GET /health HTTP/1.1\r\nHost: localhost\r\n${'A: b\r\n'.repeat(10_000)}\r\n`),
     refused(431, /--header_bytes_max/),
   ],
   [
     '64 KiB of path',
-    bytes(`GET /v1/query/${'a'.repeat(64 * KIB)} HTTP/1.1\r\nHost: x\r\n\r\n`),
+    bytes(`GET /v1/query/${'a'.repeat(64 * KIB)} HTTP/1.1\r\nHost: localhost\r\n\r\n`),
     refused(431, /--header_bytes_max/),
   ],
   [

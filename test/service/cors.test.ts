@@ -26,6 +26,7 @@ function requests(headers: Record<string, string>): [string, Buffer | string, nu
     ['a body too large', ask('POST /v1/query', { ...json, 'Content-Length': '99999999' }), 413],
     ['another type', ask('POST /v1/query', { ...json, 'Content-Type': 'text/plain' }, statement), 415],
     ['an expectation', ask('GET /health', { Expect: 'miracles' }), 417],
+    ['another host name', ask('GET /health', { Host: 'elsewhere.example' }), 421],
     ['no host', `GET /health HTTP/1.1\r\nOrigin: ${headers['Origin'] ?? ''}\r\n\r\n`, 400],
     ['a head', ask('HEAD /health'), 200],
     ['too many of a user', ask('POST /v1/query', json, '{"sql":"SELECT SLEEP(60)"}'), 429],
@@ -35,7 +36,7 @@ function requests(headers: Record<string, string>): [string, Buffer | string, nu
 /** What is no proper request, and of which nobody knows the origin. */
 const improper: [string, string, number][] = [
   ['no HTTP', 'garbage\r\n\r\n', 400],
-  ['a head too large', `GET /health HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+  ['a head too large', `GET /health HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
 ];
 
 async function start(t: Test, args: readonly string[]): Promise<SluiceProcess> {
