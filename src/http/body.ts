@@ -4,6 +4,9 @@ import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { HttpError, httpErrors } from './http-error.ts';
 
+/** The first size of a body whose chunks are yet to come. */
+const growthBytesMin = 4 * 1024;
+
 /** The client went away before its request was whole; there is nobody to answer. */
 export class RequestAbortedError extends Error {
   override readonly name = 'RequestAbortedError';
@@ -43,11 +46,20 @@ function checkContentType(contentType: string | undefined): void {
 }
 
 function collectPlain(request: IncomingMessage, bytesMax: number): Buffer | Promise<Buffer> {
-  if (request.readableLength !== Number(request.headers['content-length'])) return collect(request, request, bytesMax);
-  // All of it is there, and nobody needs to be told of its parts; its end, which is yet to be told, need not be waited for.
-  const bytes = (request.read() as Buffer | null) ?? Buffer.alloc(0);
+  const length = request.readableLength;
+  if (length !== Number(request.headers['content-length'])) return collect(request, request, bytesMax);
+  // The whole body is buffered, so no listener is needed, nor the wait for `end`.
+  const first = (request.read() as Buffer | null) ?? Buffer.alloc(0);
+  const bytes = first.length === length ? first : withBuffered(first, request, length);
   request.resume();
   return bytes;
+}
+
+/** From Node 26 on, `read()` returns one chunk at a time, and not all that is buffered. */
+function withBuffered(first: Buffer, request: IncomingMessage, length: number): Buffer {
+  const body = new GrowingBuffer(length);
+  for (let chunk: Buffer | null = first; chunk !== null; chunk = request.read() as Buffer | null) body.append(chunk);
+  return body.bytes;
 }
 
 async function inflate(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
@@ -74,8 +86,7 @@ async function inflate(request: IncomingMessage, bytesMax: number): Promise<Buff
 
 function collect(stream: Readable, request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let length = 0;
+    const body = new GrowingBuffer(growthBytesMin);
     const settle = (finish: () => void): void => {
       stream.off('data', onData);
       stream.off('end', onEnd);
@@ -86,12 +97,10 @@ function collect(stream: Readable, request: IncomingMessage, bytesMax: number): 
       finish();
     };
     const onData = (chunk: Buffer): void => {
-      length += chunk.length;
-      if (length > bytesMax) settle(() => reject(httpErrors.bodyTooLarge(bytesMax)));
-      else chunks.push(chunk);
+      if (body.length + chunk.length > bytesMax) settle(() => reject(httpErrors.bodyTooLarge(bytesMax)));
+      else body.append(chunk);
     };
-    const onEnd = (): void =>
-      settle(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
+    const onEnd = (): void => settle(() => resolve(body.bytes));
     const onClose = (): void => {
       if (!request.complete) settle(() => reject(new RequestAbortedError('the request was cut off')));
     };
@@ -102,6 +111,38 @@ function collect(stream: Readable, request: IncomingMessage, bytesMax: number): 
     stream.on('error', onError);
     request.on('close', onClose);
   });
+}
+
+/**
+ * Bytes of a body in one piece. Chunks are copied as they arrive, since a list of millions of them, each of one byte, would
+ * take a hundred times the memory of the body and hold up the thread when they are joined.
+ */
+class GrowingBuffer {
+  #bytes: Buffer;
+  #length = 0;
+
+  constructor(capacity: number) {
+    this.#bytes = Buffer.allocUnsafeSlow(capacity);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  get bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  append(chunk: Buffer): void {
+    const length = this.#length + chunk.length;
+    if (length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(length, 2 * this.#bytes.length));
+      this.#bytes.copy(larger, 0, 0, this.#length);
+      this.#bytes = larger;
+    }
+    this.#bytes.set(chunk, this.#length);
+    this.#length = length;
+  }
 }
 
 function ignore(): void {}

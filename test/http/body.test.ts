@@ -6,6 +6,7 @@ import t, { type Test } from 'tap';
 import { RequestAbortedError, readJsonText } from '#src/http/body.js';
 import { HttpError } from '#src/http/http-error.js';
 import { connectTo, requestText } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
 const BYTES_MAX = 100_000;
 const JSON_TYPE = { 'Content-Type': 'application/json' };
@@ -28,6 +29,30 @@ t.test('a body that comes byte by byte, with characters cut in two, is whole', a
   const bytes = [...Buffer.from(text)].map((byte) => Uint8Array.of(byte));
   const { text: read_ } = (await readInPieces(t, bytes)) as { text: string };
   t.equal(read_, text);
+});
+
+t.test('F (Node 26): a body that lies in several chunks when it is read is whole', async (t) => {
+  const pieces = ['{"sql":"', 'SELECT 1', '"}'];
+  const length = pieces.join('').length;
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const socket = connectTo(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  t.teardown(() => socket.destroy());
+  socket.setNoDelay();
+  socket.write(requestText('POST / HTTP/1.1', { ...JSON_TYPE, 'Content-Length': `${length}` }));
+  const [request] = (await once(server, 'request')) as [IncomingMessage];
+  let buffered = 0;
+  for (const piece of pieces) {
+    socket.write(piece);
+    buffered += piece.length;
+    await until(
+      () => request.readableLength,
+      (bytes) => bytes === buffered,
+    );
+  }
+  t.equal(await readJsonText(request, BYTES_MAX), pieces.join(''));
 });
 
 t.test('the content type is JSON in UTF-8, spelled in any way that means it', async (t) => {
