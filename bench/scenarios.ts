@@ -261,6 +261,7 @@ export const scenarios: readonly Scenario[] = [
       sessions_max: 200,
       session_queue_max: 100,
       connections_max: 300,
+      connections_per_user_max: 300,
       wait_time_secs_max: 300,
       http_idle_secs: 600,
     },

@@ -119,6 +119,15 @@ const numberOptions = {
     help: 'threads that talk to the database (default: one per core, up to 4)',
   },
   connections_max: { default: 128, min: 1, max: 100_000, unit: 'connections', help: 'database connections at once' },
+  connections_per_user_max: {
+    default: 0,
+    min: 0,
+    max: 100_000,
+    unit: 'connections',
+    help:
+      'database connections that one user uses at once, for statements and kept sessions; fewer while others use many, so ' +
+      'that some stay free; 0: three quarters of --connections_max',
+  },
   queue_max: {
     default: 1024,
     min: 0,

@@ -20,6 +20,7 @@ import { Leases } from './session/leases.ts';
 import { Orphans } from './session/orphans.ts';
 import { Readiness } from './session/readiness.ts';
 import { Sessions } from './session/sessions.ts';
+import { defaultPerUserMax } from './session/share.ts';
 import { WorkerPool } from './session/worker-pool.ts';
 import { SpillUsage } from './wire/spill-usage.ts';
 
@@ -210,6 +211,7 @@ function build(
     {
       defaultDatabase: database.name,
       connectionsMax: config.connections_max,
+      connectionsPerUserMax: connectionsPerUserMax(config),
       connectionIdleMs: config.connection_idle_secs * 1_000,
     },
     workers,
@@ -316,6 +318,11 @@ function build(
   // What a private MariaDB runs ends with it, and no other server takes it over.
   const orphans = embedded === null ? openOrphans(config, database, workers, observe) : null;
   return { embedded, workers, leases, orphans, sessions, queries, queue, handlers, server };
+}
+
+function connectionsPerUserMax({ connections_max, connections_per_user_max }: Config): number {
+  if (connections_per_user_max === 0) return defaultPerUserMax(connections_max);
+  return Math.min(connections_per_user_max, connections_max);
 }
 
 function openOrphans(config: Config, database: DatabaseConfig, workers: WorkerPool, observe: Observe): Orphans {

@@ -15,6 +15,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   http_handler_port: [8000, 0, 65_535],
   worker_threads: [Math.min(4, availableParallelism()), 1, 256],
   connections_max: [128, 1, 100_000],
+  connections_per_user_max: [0, 0, 100_000],
   queue_max: [1024, 0, 1_000_000],
   queue_wait_secs: [60, 0, 2_147_483],
   connection_idle_secs: [30, 1, 86_400],

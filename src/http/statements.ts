@@ -40,8 +40,9 @@ export class Statements {
    * @throws RefusedError, be it by the promise
    */
   place(body: QueryRequest, account: Account): Place | Promise<Place> | null {
-    const isRoom = this.#buffers.hasRoom && (body.session.type === 'old' || this.#queue.size === 0);
-    const place = isRoom ? this.#open(body, account) : null;
+    // Whenever there is a connection again, the queue has been gone through: those of others who wait must not have it.
+    const isNext = body.session.type === 'old' || !this.#queue.hasWaiting(account.user);
+    const place = isNext && this.#buffers.hasRoom ? this.#open(body, account) : null;
     if (place === null && this.#queue.isFull) {
       throw httpErrors.unavailable('as many statements wait for a connection or for memory as may (--queue_max)');
     }
@@ -69,7 +70,9 @@ export class Statements {
   #runInTurn(body: QueryRequest, account: Account, sessionId: string): RunStatement {
     return (request, observer) => {
       const open = (): Place | Promise<Place> | null => this.#open(body, account, sessionId);
-      const statement = new QueuedStatement(account.user, open, request, observer, this.#queue, this.#queueWaitSecs);
+      const needsConnection = body.session.type !== 'old';
+      const waiter = { user: account.user, needsConnection, open };
+      const statement = new QueuedStatement(waiter, request, observer, this.#queue, this.#queueWaitSecs);
       this.#queue.add(statement);
       this.#queue.advance();
       return statement;
@@ -99,6 +102,7 @@ export class Statements {
 /** A statement that waits for its turn, and then runs. */
 class QueuedStatement implements StatementHandle, Waiter {
   readonly user: string;
+  readonly needsConnection: boolean;
   /** Opens its session; null when that is done, since it knows a password. */
   #open: (() => Place | Promise<Place> | null) | null;
   readonly #request: StatementRequest;
@@ -109,14 +113,18 @@ class QueuedStatement implements StatementHandle, Waiter {
   #isCancelled = false;
 
   constructor(
-    user: string,
-    open: () => Place | Promise<Place> | null,
+    {
+      user,
+      needsConnection,
+      open,
+    }: { user: string; needsConnection: boolean; open: () => Place | Promise<Place> | null },
     request: StatementRequest,
     observer: StatementObserver,
     queue: Queue,
     waitSecs: number,
   ) {
     this.user = user;
+    this.needsConnection = needsConnection;
     this.#open = open;
     this.#request = request;
     this.#observer = observer;

@@ -7,6 +7,8 @@ export interface QueueOptions {
 /** A statement that is to wait for its turn. */
 export interface Waiter {
   readonly user: string;
+  /** Whether it needs a connection of its own, and not only memory. */
+  readonly needsConnection: boolean;
   /** Begins it. @returns false if there is no connection for it */
   start(): boolean;
   /** It has waited for as long as it may. */
@@ -43,6 +45,11 @@ export class Queue {
 
   get isFull(): boolean {
     return this.#size >= this.#options.waitingMax;
+  }
+
+  /** Whether a statement of the user waits. */
+  hasWaiting(user: string): boolean {
+    return this.#users.has(user);
   }
 
   add(waiter: Waiter): void {
@@ -96,8 +103,14 @@ export class Queue {
   /** @returns whether one has begun */
   #advanceOnce(): boolean {
     for (const [user, places] of this.#users) {
+      let lacksConnection = false;
       for (const { waiter } of places) {
-        if (!waiter.start()) continue;
+        // If one finds no connection, none of the same user does.
+        if (lacksConnection && waiter.needsConnection) continue;
+        if (!waiter.start()) {
+          lacksConnection = true;
+          continue;
+        }
         this.remove(waiter);
         if (places.length > 0) {
           this.#users.delete(user);

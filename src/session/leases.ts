@@ -1,6 +1,8 @@
+import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import type { Login } from '../wire/messages.ts';
 import { Lease, RefusedError } from './lease.ts';
+import { mayTakeMore } from './share.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 export interface LeasesOptions {
@@ -8,6 +10,8 @@ export interface LeasesOptions {
   readonly defaultDatabase: string | null;
   /** Connections at once, whether they run a statement, are kept by a session or wait for use. */
   readonly connectionsMax: number;
+  /** Connections of one user that run a statement, are kept by a session, or are being opened for either. */
+  readonly connectionsPerUserMax: number;
   /** How long a connection waits for use before it is closed. */
   readonly connectionIdleMs: number;
 }
@@ -17,6 +21,13 @@ export interface LeaseOwner {
   readonly login: Login;
   /** A keyed hash of user and password (see accounts.ts). */
   readonly digest: string;
+}
+
+/** What is known of a connection that is lent out. The password is not: a connection that is open needs none on this thread. */
+interface Loan {
+  /** Where it is kept when it is idle. */
+  readonly key: string;
+  readonly user: string;
 }
 
 /**
@@ -30,8 +41,9 @@ export class Leases {
   readonly #workers: WorkerPool;
   readonly #observe: Observe;
   readonly #idle = new Map<string, { lease: Lease; since: number }[]>();
-  /** With the keys under which they are kept. Passwords are not: a connection that is open needs none on this thread. */
-  readonly #lent = new Map<Lease, string>();
+  readonly #lent = new Map<Lease, Loan>();
+  /** Connections that are lent out, or are being opened for that, by user. */
+  readonly #inUse = new Counts();
   readonly #sweepTimer: NodeJS.Timeout;
   #opening = 0;
   #databaseVersion = '';
@@ -45,14 +57,17 @@ export class Leases {
 
   /**
    * A connection that is as new, for the caller alone until it is given back or closed; at once if one waits for use.
-   * @returns null if all that there may be are in use
+   * @returns null if all that there may be are in use, or the user has its share of them
    * @throws RefusedError by the promise, if the database refuses the login or cannot be reached
    */
   acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
+    const { user } = owner.login;
+    if (!this.#mayLend(user)) return null;
     const key = keyOf(owner);
     const kept = this.#takeIdle(key);
     if (kept !== undefined) {
-      this.#lent.set(kept, key);
+      this.#lent.set(kept, { key, user });
+      this.#inUse.add(user, 1);
       return kept;
     }
     if (this.size >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
@@ -61,18 +76,31 @@ export class Leases {
 
   /** Gives back a connection that is idle and as new. */
   release(lease: Lease): void {
-    const key = this.#lent.get(lease);
-    if (key === undefined) return;
-    this.#lent.delete(lease);
-    this.#keep(lease, key);
+    const loan = this.#takeBack(lease);
+    if (loan === undefined) return;
+    this.#keep(lease, loan.key);
     this.onFree?.();
   }
 
   /** Closes a connection that was lent out. */
   discard(lease: Lease): void {
-    this.#lent.delete(lease);
+    this.#takeBack(lease);
     lease.close();
     this.onFree?.();
+  }
+
+  #takeBack(lease: Lease): Loan | undefined {
+    const loan = this.#lent.get(lease);
+    if (loan === undefined) return undefined;
+    this.#lent.delete(lease);
+    this.#inUse.add(loan.user, -1);
+    return loan;
+  }
+
+  /** Idle connections count as free: each can be closed to make room for another. */
+  #mayLend(user: string): boolean {
+    const { connectionsMax: max, connectionsPerUserMax: perUserMax } = this.#options;
+    return mayTakeMore({ max, perUserMax }, this.#inUse.of(user), max - this.#lent.size - this.#opening);
   }
 
   /**
@@ -123,16 +151,23 @@ export class Leases {
     clearInterval(this.#sweepTimer);
     for (const idle of this.#idle.values()) for (const { lease } of idle) lease.close();
     this.#idle.clear();
-    for (const lease of this.#lent.keys()) lease.close();
-    this.#lent.clear();
+    for (const lease of [...this.#lent.keys()]) {
+      this.#takeBack(lease);
+      lease.close();
+    }
   }
 
   async #openToLend(owner: LeaseOwner): Promise<Lease> {
+    const { user } = owner.login;
     this.#opening++;
+    this.#inUse.add(user, 1);
     try {
       const lease = await this.#open(owner);
-      this.#lent.set(lease, keyOf(owner));
+      this.#lent.set(lease, { key: keyOf(owner), user });
       return lease;
+    } catch (error) {
+      this.#inUse.add(user, -1);
+      throw error;
     } finally {
       this.#opening--;
       this.onFree?.();
@@ -147,7 +182,7 @@ export class Leases {
     const key = keyOf(owner);
     const { user } = owner.login;
     lease.once('lost', (reason) => {
-      this.#lent.delete(lease);
+      this.#takeBack(lease);
       this.#forgetIdle(lease, key);
       this.#observe({ type: 'connection_lost', user, reason });
       this.onFree?.();

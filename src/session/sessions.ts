@@ -6,6 +6,7 @@ import type { Account } from './accounts.ts';
 import { type Lease, RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
 import { Session, type SessionObserver, type SessionOptions } from './session.ts';
+import { mayTakeMore } from './share.ts';
 
 export interface SessionsOptions {
   /** Kept sessions at once; each holds a database connection. */
@@ -89,8 +90,16 @@ export class Sessions {
     if (this.#count >= sessionsMax) {
       throw refusedSession('unavailable', 'the server keeps as many sessions as it may (--sessions_max)');
     }
-    if (this.#countByUser.of(user) >= sessionsPerUserMax) {
+    const count = this.#countByUser.of(user);
+    if (count >= sessionsPerUserMax) {
       throw refusedSession('too many', 'this user keeps as many sessions as one may (--sessions_per_user_max)');
+    }
+    const limit = { max: sessionsMax, perUserMax: sessionsPerUserMax };
+    if (!mayTakeMore(limit, count, sessionsMax - this.#count)) {
+      throw refusedSession(
+        'too many',
+        `this user keeps ${count} sessions, its share of those that other users leave (--sessions_max); end one, or wait`,
+      );
     }
   }
 

@@ -239,7 +239,14 @@ async function startPlace(t: Test, server: PrivateServer, args: readonly string[
   const dataDir = await mkdtemp(join(tmpdir(), 'slow-readers-'));
   const sluice = await startSluice([
     ...['--mysql_url', `mysql://root@127.0.0.1:${server.port}/${user}`, '--drain_secs', '0'],
-    ...['--connections_max', `${readerCount + 20}`, '--result_timeout_secs', '600'],
+    ...[
+      '--connections_max',
+      `${readerCount + 20}`,
+      '--connections_per_user_max',
+      `${readerCount + 10}`,
+      '--result_timeout_secs',
+      '600',
+    ],
     ...['--data_dir', dataDir],
     ...args,
   ]);

@@ -20,10 +20,11 @@ class Stage {
     t.teardown(() => this.queue.close());
   }
 
-  /** @param name begins with its user's, in one letter */
+  /** @param name begins with its user's, in one letter; it ends with an s if the statement is of a session that has a connection */
   add(name: string): Waiter {
     const waiter: Waiter = {
       user: name.slice(0, 1),
+      needsConnection: !name.endsWith('s'),
       start: () => {
         if (!this.mayStart(name)) return false;
         this.room--;
@@ -74,11 +75,26 @@ t.test('without memory none begins', async (t) => {
 
 t.test('one that waits for a connection holds up none that needs no other', async (t) => {
   const stage = new Stage(t);
-  for (const name of ['a1', 'a2', 'b1', 'c1']) stage.add(name);
+  for (const name of ['a1', 'a2s', 'b1', 'c1']) stage.add(name);
   stage.mayStart = (name) => name !== 'a1' && name !== 'b1';
-  t.strictSame(stage.advance(9), ['a2', 'c1'], 'be it of the same user or of another');
+  t.strictSame(stage.advance(9), ['a2s', 'c1'], 'be it of the same user or of another');
   stage.mayStart = () => true;
   t.strictSame(stage.advance(9), ['b1', 'a1'], 'whose turn was passed over comes before one who had it');
+});
+
+t.test('B3: of the statements of a user who gets no connection, one is tried', async (t) => {
+  const stage = new Stage(t);
+  for (let number = 0; number < 100; number++) stage.add(`a${number}`);
+  for (const name of ['a0s', 'b1']) stage.add(name);
+  const tried: string[] = [];
+  stage.mayStart = (name) => {
+    tried.push(name);
+    return !name.startsWith('a') || name.endsWith('s');
+  };
+  t.strictSame(stage.advance(9), ['a0s', 'b1']);
+  t.ok(tried.length < 10, tried.join());
+  t.equal(stage.queue.hasWaiting('a'), true);
+  t.equal(stage.queue.hasWaiting('b'), false);
 });
 
 t.test('a place is left by who gives it up, and by who is removed', async (t) => {
@@ -210,15 +226,15 @@ t.test('turns are those of a simple model, also when some cannot begin', async (
     const model: { user: string; names: string[] }[] = [];
     for (let step = 0; step < 80; step++) {
       if (random(3) > 0) {
-        const name = `${pick(random, [...'abcd'])}${step}`;
+        const name = `${pick(random, [...'abcd'])}${step}${pick(random, ['', 's'])}`;
         stage.add(name);
         const entry = model.find(({ user }) => user === name[0]);
         if (entry === undefined) model.push({ user: name.slice(0, 1), names: [name] });
         else entry.names.push(name);
         continue;
       }
-      const blocked = random(4);
-      stage.mayStart = (name) => Number(name.slice(1)) % 4 !== blocked;
+      const blocked = pick(random, [...'abcd']);
+      stage.mayStart = (name) => name.endsWith('s') || !name.startsWith(blocked);
       const room = random(4);
       const expected: string[] = [];
       while (expected.length < room) {

@@ -27,7 +27,8 @@ t.test('a thousand waiting polls cost less than 60 MB, and each is answered with
       await server.sql(`CREATE USER ${user}@'%'; GRANT SELECT ON performance_schema.* TO ${user}@'%'`);
       const sluice = await startSluice([
         ...['--mysql_url', server.url],
-        ...['--connections_max', String(pollsCount + 100), '--connection_idle_secs', '600'],
+        ...['--connections_max', String(pollsCount + 100), '--connections_per_user_max', String(pollsCount + 100)],
+        ...['--connection_idle_secs', '600'],
         ...['--queries_per_user_max', String(2 * pollsCount), '--unread_per_user_max', String(2 * pollsCount)],
       ]);
       t.teardown(async () => {

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 /*
  * Statements that find no connection, or no memory, wait for their turn: in order of arrival for one user, and users in turn.
@@ -23,7 +24,9 @@ const [server] = await sharedServers();
 if (server === undefined) throw new Error('there is no server');
 
 t.test('statements wait for a connection, users in turn', async (t) => {
-  const { sluice, users } = await prepare(t, server, 3, ['--connections_max', '2', '--queue_wait_secs', '60']);
+  const { sluice, users } = await prepare(t, server, 3, [
+    ...['--connections_max', '2', '--connections_per_user_max', '2', '--queue_wait_secs', '60'],
+  ]);
   const [a = '', b = '', c = ''] = users;
   const holders = await Promise.all([0, 1].map(() => start(sluice, a, 'SELECT SLEEP(600)')));
   const waiting: QueryResponse[] = [];
@@ -55,6 +58,34 @@ t.test('statements wait for a connection, users in turn', async (t) => {
   t.strictSame(ended, [0, 3, 5, 1, 4, 2], 'they ran in the order of their places');
   t.match(await polled, { error: null }, 'a poll of one that waits is a long poll as any other');
   await finish(sluice, a, holders[1]);
+});
+
+t.test('B3: one user cannot take all connections, however many statements it runs', async (t) => {
+  const { sluice, users, sql } = await prepare(t, server, 3, [
+    ...['--connections_max', '16', '--queue_wait_secs', '600', '--result_timeout_secs', '600'],
+  ]);
+  const [a = '', b = '', c = ''] = users;
+  const runningOf = async (user: string): Promise<number> =>
+    Number(
+      await sql(
+        `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}' AND INFO LIKE '%SLEEP(600)'`,
+      ),
+    );
+  const hog = (user: string): Promise<unknown> =>
+    Promise.all(Array.from({ length: 20 }, () => start(sluice, user, 'SELECT SLEEP(600)')));
+
+  await hog(a);
+  await until(async () => (await runningOf(a)) === 12);
+  // A statement that waits would do so until this test times out.
+  t.same((await query(sluice.url, 'SELECT 1', { user: b })).rows, [[1]], 'another user runs statements at once');
+  const kept = await query(sluice.url, 'SELECT 2', { user: b, body: { session: { max_idle_time: 60 } } });
+  t.same(kept.rows, [[2]], 'and keeps sessions');
+  t.equal((await get(sluice.url, '/ready')).status, 200);
+
+  await hog(b);
+  await until(async () => (await runningOf(b)) === 2);
+  t.same((await query(sluice.url, 'SELECT 3', { user: c })).rows, [[3]], 'also while two users take all they may');
+  t.equal(await runningOf(a), 12);
 });
 
 t.test('a statement that waits can be cancelled, and is not run', async (t) => {

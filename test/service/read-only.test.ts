@@ -139,7 +139,12 @@ for (const kind of ['mariadb', 'mysql'] as const) {
     const server = await startServer(kind);
     t.teardown(() => server.stop());
     await server.sql(schema(kind));
-    const room = ['--sessions_max=1000', '--sessions_per_user_max=1000', '--connections_max=1100'];
+    const room = [
+      '--sessions_max=1000',
+      '--sessions_per_user_max=1000',
+      '--connections_max=1100',
+      '--connections_per_user_max=1100',
+    ];
     const sluice = await startSluice([
       '--mysql_url',
       `${server.url}held`,

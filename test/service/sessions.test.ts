@@ -332,7 +332,7 @@ for (const server of await sharedServers()) {
   t.test(`limits of sessions and connections on ${kind}`, { timeout: 60_000 }, async (t) => {
     const bench = await prepare(t, server, [
       ...['--sessions_max', '2', '--connections_max', '3', '--queue_wait_secs', '1', '--connection_idle_secs', '2'],
-      ...['--auth_cache_secs', '600'],
+      ...['--auth_cache_secs', '600', '--connections_per_user_max', '3'],
     ]);
     const { name, sluice } = bench;
 

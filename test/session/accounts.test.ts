@@ -16,6 +16,7 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
     {
       defaultDatabase: null,
       connectionsMax: 100,
+      connectionsPerUserMax: 100,
       connectionIdleMs: 60_000,
     },
     workers.pool,

@@ -29,6 +29,7 @@ function openLeases(t: Test, options: Partial<LeasesOptions> = {}): Opened {
     {
       defaultDatabase: null,
       connectionsMax: 2,
+      connectionsPerUserMax: options.connectionsMax ?? 2,
       connectionIdleMs: 60_000,
       ...options,
     },

@@ -21,6 +21,7 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
     {
       defaultDatabase: null,
       connectionsMax: 10,
+      connectionsPerUserMax: 10,
       connectionIdleMs: 60_000,
     },
     workers.pool,
