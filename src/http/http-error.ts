@@ -19,7 +19,7 @@ const retryAfterSecs = 1;
 
 export const httpErrors = {
   badRequest: (reason: string) => new HttpError(400, reason),
-  noHost: () => new HttpError(400, 'the request has no Host header', { Connection: 'close' }),
+  badHost: (reason: string) => new HttpError(400, reason, { Connection: 'close' }),
   unauthorized: (reason: string) => new HttpError(401, reason, { 'WWW-Authenticate': 'Basic realm="sluice"' }),
   notFound: (reason: string) => new HttpError(404, reason),
   conflict: (reason: string) => new HttpError(409, reason),

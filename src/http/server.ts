@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, isIPv6, type Socket } from 'node:net';
 import { setImmediate as afterThisTurn } from 'node:timers';
 import { setImmediate } from 'node:timers/promises';
 import type { Observe } from '../events.ts';
@@ -39,6 +39,8 @@ export interface ServerOptions {
 /** How long what is left of a refused body is read and dropped, so that the client gets to see the refusal. */
 const lingerMs = 2_000;
 const timeoutCheckMs = 1_000;
+/** A DNS name has at most 253 characters; percent codes and the port take more. */
+const hostLengthMax = 1_024;
 
 const requestTimeout = 'ERR_HTTP_REQUEST_TIMEOUT';
 /** What a connection is told that sent no proper request, by Node's code for what is wrong. */
@@ -51,6 +53,7 @@ const clientErrorReasons: Readonly<Record<number, string>> = {
   408: 'the request did not arrive in time (--request_timeout_secs)',
   431: 'the request line and headers are too large (--header_bytes_max)',
 };
+const noTunnel = 'this server is not a proxy: it does not support CONNECT';
 
 /** A listener is quiet when it has taken no connection for so many turns of the event loop; it is waited for no longer than this. */
 const quietTurns = 2;
@@ -68,6 +71,8 @@ export class HttpServer {
   /** As they were accepted: with HTTPS, below what is encrypted. */
   readonly #sockets = new Set<Socket>();
   readonly #unanswered = new Map<Socket, Set<ServerResponse>>();
+  /** Connections that a refusal closes: no request behind it is handled (RFC 9112, section 9.6). */
+  readonly #refused = new WeakSet<Socket>();
   #accepted = 0;
   #isDraining = false;
   #onEmpty: (() => void) | null = null;
@@ -87,7 +92,7 @@ export class HttpServer {
       requireHostHeader: false,
     };
     const take = (request: IncomingMessage, response: ServerResponse): void => {
-      if (this.#admit(request.socket, response)) void this.#serve(request, response);
+      if (this.#admit(request, response)) void this.#serve(request, response);
     };
     const { certificate } = options;
     this.#server =
@@ -97,10 +102,13 @@ export class HttpServer {
     this.#server.on('connection', (socket: Socket) => this.#count(socket));
     this.#server.on(certificate === null ? 'connection' : 'secureConnection', (socket: Socket) => this.#accept(socket));
     this.#server.on('checkExpectation', take);
+    // Node closes the connection in silence if nobody listens for CONNECT.
+    this.#server.on('connect', (_request, socket: Socket) => this.#refuseTunnel(socket));
     this.#server.maxConnections = options.connectionsMax;
     this.#server.setTimeout(options.idleTimeoutMs);
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-      // That of a refused request has its answer, and is about to be closed.
+      // It has its answer, and is about to be closed.
+      if (this.#refused.has(socket)) return;
       if (error.code === requestTimeout && this.#isAnswered(socket)) return;
       // Whoever has not yet come to terms on the encryption could read no answer.
       if (this.#unanswered.has(socket)) refuseConnection(error, socket, options.cors?.unaskedHeaders ?? '');
@@ -208,12 +216,15 @@ export class HttpServer {
   }
 
   /** Counts the requests of a connection that are not yet answered; one too many costs it the connection. */
-  #admit(socket: Socket, response: ServerResponse): boolean {
+  #admit(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request;
+    if (this.#refused.has(socket)) return false;
     const unanswered = this.#unanswered.get(socket);
     if (unanswered === undefined || unanswered.size >= this.#options.pipelinedMax) {
       socket.destroy();
       return false;
     }
+    if (willSwitch(request)) response.shouldKeepAlive = false;
     if (this.#isDraining) {
       // The one before it was to be the last, and would take this one with it.
       for (const earlier of unanswered) earlier.shouldKeepAlive = true;
@@ -222,6 +233,25 @@ export class HttpServer {
     unanswered.add(response);
     response.once('close', () => unanswered.delete(response));
     return true;
+  }
+
+  /** Answers CONNECT, behind the answers to the requests before it. Node has left the socket to this function. */
+  #refuseTunnel(socket: Socket): void {
+    socket.on('error', () => socket.destroy());
+    // Bytes that nobody reads would reset the connection before the client has read the answer.
+    socket.resume();
+    const answer = (): void => {
+      // An answer before this one was the connection's last.
+      if (!socket.writable) return;
+      endWith(socket, 501, 'Not Implemented', noTunnel, this.#options.cors?.unaskedHeaders ?? '');
+      const timer = setTimeout(() => socket.destroy(), lingerMs);
+      socket.once('close', () => clearTimeout(timer));
+    };
+    const unanswered = this.#unanswered.get(socket) ?? [];
+    let last: ServerResponse | null = null;
+    for (const response of unanswered) last = response;
+    if (last === null) answer();
+    else last.once('close', answer);
   }
 
   /** Whether a request has been answered before it was whole. */
@@ -273,7 +303,9 @@ export class HttpServer {
       response.destroy();
       return;
     }
-    if (request.complete || !hasBody(request)) {
+    const isWhole = request.complete || !hasBody(request);
+    if (!isWhole || error.headers['Connection'] === 'close') this.#refused.add(request.socket);
+    if (isWhole) {
       replyError(response, error, this.#handlers.errorReply(request, error));
       return;
     }
@@ -291,29 +323,67 @@ export class HttpServer {
   }
 }
 
-/** @throws HttpError for what Node leaves to us to refuse (RFC 9110, sections 7.2, 7.4 and 10.1.1) */
-function checkHead({ headers, httpVersion }: IncomingMessage, hostNames: HostNames): void {
-  if (headers.host !== undefined && !hostNames.allows(headers.host)) {
-    throw httpErrors.misdirected(headers.host.slice(0, 100));
+/** @throws HttpError for what Node leaves to us to refuse (RFC 9110, sections 7.4 and 10.1.1; RFC 9112, section 3.2) */
+function checkHead({ headers, rawHeaders, httpVersion }: IncomingMessage, hostNames: HostNames): void {
+  const { host, expect } = headers;
+  if (host !== undefined) {
+    // Node keeps the first of several.
+    if (countHosts(rawHeaders) > 1) throw httpErrors.badHost('the request has more than one Host header');
+    if (!isHost(host)) throw httpErrors.badHost('the Host header is not a host name or address with an optional port');
+    if (!hostNames.allows(host)) throw httpErrors.misdirected(host.slice(0, 100));
   }
   if (httpVersion !== '1.1') return;
-  if (headers.host === undefined) throw httpErrors.noHost();
-  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') {
-    throw httpErrors.expectationFailed(headers.expect.slice(0, 50));
+  if (host === undefined) throw httpErrors.badHost('the request has no Host header');
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+    throw httpErrors.expectationFailed(expect.slice(0, 50));
   }
+}
+
+/** @param rawHeaders names and values in turn */
+function countHosts(rawHeaders: readonly string[]): number {
+  let count = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') count++;
+  }
+  return count;
+}
+
+/** `uri-host [":" port]` (RFC 3986, section 3.2.2: an address in brackets, or a registered name, which may be empty). */
+function isHost(value: string): boolean {
+  if (value.length > hostLengthMax) return false;
+  if (!value.startsWith('[')) return /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::\d*)?$/.test(value);
+  const end = value.indexOf(']');
+  return isIPv6(value.slice(1, end)) && /^(?::\d*)?$/.test(value.slice(end + 1));
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
+/**
+ * Whether the client waits for another protocol. What Node 20 reads behind such a request in the same chunk is lost, so the
+ * answer is the connection's last. Clients that offer h2c repeat it with every request and stay with HTTP/1.1.
+ */
+function willSwitch({ headers: { upgrade } }: IncomingMessage): boolean {
+  return upgrade !== undefined && upgrade.toLowerCase() !== 'h2c';
+}
+
 function refuseConnection(error: NodeJS.ErrnoException, socket: Socket, headers: string): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
+  if (error.code === 'ECONNRESET') {
     socket.destroy();
     return;
   }
   const [status, phrase] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
-  const reason = clientErrorReasons[status] ?? '';
+  endWith(socket, status, phrase, clientErrorReasons[status] ?? '', headers);
+}
+
+/** Writes an answer to a socket that no response stands for, and ends it. */
+function endWith(socket: Socket, status: number, phrase: string, reason: string, headers: string): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
   socket.end(
     `HTTP/1.1 ${status} ${phrase}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n` +
       `Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n${headers}` +

@@ -27,7 +27,7 @@ const windowMs = figure(2_000, 20_000);
 const trafficMsMax = 1_000;
 
 /** What a request that is no request can be told. Whatever is not in the list is a defect. */
-const statuses = new Set([100, 200, 400, 401, 404, 405, 408, 413, 415, 417, 421, 429, 431]);
+const statuses = new Set([100, 200, 400, 401, 404, 405, 408, 413, 415, 417, 421, 429, 431, 501]);
 
 interface Place {
   readonly authorization: string;

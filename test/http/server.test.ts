@@ -170,6 +170,125 @@ t.test('what is not HTTP gets 400 and the end of its connection', async (t) => {
   }
 });
 
+t.test('D6: more than one Host header, or one with an invalid value, gets 400', async (t) => {
+  const { url, seen } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
+    hostNames: new HostNames('', '*'),
+  });
+  const bad: [string, RegExp][] = [
+    ['HTTP/1.1\r\nHost: a\r\nHost: b', /more than one Host header/],
+    ['HTTP/1.1\r\nHost: a\r\nX-A: b\r\nhOST: a', /more than one Host header/],
+    ['HTTP/1.0\r\nHost: a\r\nHost: b', /more than one Host header/],
+    ...[
+      'a b',
+      'a/b',
+      'a@b',
+      'a:b',
+      'a:1:2',
+      '::1',
+      '[::1',
+      '[::g]',
+      '[]',
+      '[::1]a',
+      'a%',
+      'a%2',
+      '"a"',
+      'a\\b',
+      'ä',
+    ].map((host): [string, RegExp] => [`HTTP/1.1\r\nHost: ${host}`, /^the Host header is not a host name or address/]),
+    [`HTTP/1.1\r\nHost: ${'a'.repeat(2_000)}`, /^the Host header is not/],
+  ];
+  for (const [head, body] of bad) {
+    const { replies } = await exchange(url, `GET /health ${head}\r\n\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n`);
+    t.match(replies, [{ status: 400, body }], head);
+    t.equal(replies.length, 1, `${head}: nothing is read behind it`);
+    t.equal(replies[0]?.headers.get('connection'), 'close', head);
+  }
+  t.same(seen, [], 'no handler has seen them');
+  const hosts = [
+    'a',
+    'a:8000',
+    'a:',
+    '',
+    ':80',
+    '127.0.0.1:1',
+    '[::1]',
+    '[::1]:8000',
+    '[::ffff:1.2.3.4]',
+    'a_b-c.d~e',
+    'a%20',
+  ];
+  for (const host of hosts) {
+    const { replies } = await exchange(url, requestText('GET /health HTTP/1.1', { Host: host }));
+    t.match(replies, [{ status: 200 }], host);
+  }
+});
+
+t.test('D6: CONNECT is refused in words, behind the answers to what came before it', async (t) => {
+  const waiting: ServerResponse[] = [];
+  const certificate = await makeCertificate(t);
+  for (const tls of [null, certificate]) {
+    const { url, seen } = await start(t, (_route, _request, response) => void waiting.push(response), {
+      certificate: tls,
+    });
+    const text = await new Promise<string>((resolve, reject) => {
+      const port = Number(new URL(url).port);
+      const socket = tls === null ? connect(port, '127.0.0.1') : connectTls({ port, ca: tls.cert, host: '127.0.0.1' });
+      let text = '';
+      socket.on('data', (chunk) => {
+        text += chunk;
+      });
+      socket.on('error', reject);
+      socket.on('end', () => resolve(text));
+      socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(2));
+      // What follows a CONNECT is for the tunnel.
+      socket.write('CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n');
+      socket.write(Buffer.alloc(100_000, 'x'));
+      const answer = (): void => {
+        if (waiting.length < 2) return void setTimeout(answer, 10);
+        for (const response of waiting.splice(0).reverse()) replyText(response, 200, 'ok');
+      };
+      answer();
+    });
+    t.equal(seen.length, 2);
+    t.strictSame(
+      [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status),
+      ['200', '200', '501'],
+    );
+    t.match(text, /\r\nConnection: close\r\n.*\r\n\r\nthis server is not a proxy: it does not support CONNECT$/s);
+  }
+  const { url } = await start(t, () => {});
+  const { replies } = await exchange(url, 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n');
+  t.match(replies, [{ status: 501 }], 'as the first request');
+});
+
+t.test('D6: a request for another protocol is answered as if it did not ask for one', async (t) => {
+  const { url } = await start(t, async (_route, request, response) => {
+    replyText(response, 200, request.method === 'POST' ? await readJsonText(request, MIB) : 'ok');
+  });
+  const keep = { Connection: 'keep-alive, Upgrade' };
+  const web = requestText('GET /health HTTP/1.1', { ...keep, Upgrade: 'websocket' });
+  const { replies } = await exchange(url, Buffer.concat([web, requestText('GET /health HTTP/1.1')]));
+  t.match(replies, [{ status: 200, body: 'ok' }]);
+  t.equal(replies[0]?.headers.get('connection'), 'close', 'the client learns that nothing behind it was read');
+  const h2c = { ...keep, Upgrade: 'h2c', 'HTTP2-Settings': 'AAMAAABkAARAAAAAAAIAAAAA' };
+  const json = { ...h2c, 'Content-Type': 'application/json' };
+  const requests = [
+    requestText('GET /health HTTP/1.1', h2c),
+    requestText('POST /v1/query HTTP/1.1', json, '{}'),
+    requestText('GET /health HTTP/1.1', { Connection: 'close' }),
+  ];
+  const several = await exchange(url, (socket) => {
+    // One after the other.
+    socket.on('data', () => socket.write(requests.shift() ?? ''));
+    socket.write(requests.shift() ?? '');
+  });
+  t.match(several.replies, [
+    { status: 200, body: 'ok' },
+    { status: 200, body: '{}' },
+    { status: 200, body: 'ok' },
+  ]);
+});
+
 t.test('a request line or headers past the limit get 431', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
   const many = Array.from({ length: 3000 }, (_, index) => `X-Header-${index}: v\r\n`).join('');
