@@ -383,6 +383,22 @@ const numberOptions = {
     unit: 'bytes',
     help: 'a request body, as sent and as inflated',
   },
+  request_bytes_max: {
+    default: 256 * MiB,
+    min: MiB,
+    max: 1024 * GiB,
+    unit: 'bytes',
+    help:
+      'memory for the requests of all users: bodies being received, and the text and params of statements that wait or ' +
+      'run; a request that needs more gets 503',
+  },
+  request_bytes_per_user_max: {
+    default: 0,
+    min: 0,
+    max: 1024 * GiB,
+    unit: 'bytes',
+    help: 'the same for one user, who gets 429; less while others use much; 0: three quarters of --request_bytes_max',
+  },
   header_bytes_max: { default: 16 * KiB, min: KiB, max: MiB, unit: 'bytes', help: 'request line and headers together' },
   pipelined_requests_max: {
     default: 100,
@@ -478,6 +494,14 @@ export function readCommand(
       '--results_bytes_max must not be less than --buffer_bytes_max, or statements would fail that could wait',
     );
   }
+  const requestBytesMin = requestBytesPerBodyByte * config.body_bytes_max;
+  if (requestBytesPerUserMax(config) < requestBytesMin) {
+    const name = config.request_bytes_per_user_max === 0 ? 'request_bytes_max' : 'request_bytes_per_user_max';
+    throw new ConfigError(
+      `--${name} must leave one user at least ${requestBytesMin} bytes, ${requestBytesPerBodyByte} times --body_bytes_max, or ` +
+        'large bodies would always be refused',
+    );
+  }
   if ((config.tls_cert === '') !== (config.tls_key === '')) {
     throw new ConfigError('--tls_cert and --tls_key are given together or not at all');
   }
@@ -485,6 +509,15 @@ export function readCommand(
     throw new ConfigError('--http_idle_secs must be more than --wait_time_secs_max, or polls would be cut off');
   }
   return { type: 'serve', config };
+}
+
+/** A body, and the statement in it while both are held: two bytes for each character of SQL. */
+const requestBytesPerBodyByte = 4;
+
+/** `--request_bytes_per_user_max`, with its default worked out. */
+export function requestBytesPerUserMax(config: Config): number {
+  const { request_bytes_max: max, request_bytes_per_user_max: perUserMax } = config;
+  return perUserMax === 0 ? Math.floor(0.75 * max) : Math.min(perUserMax, max);
 }
 
 function parseFlags(

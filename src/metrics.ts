@@ -9,6 +9,7 @@ export interface Levels {
   readonly connections: () => number;
   readonly heldBytes: () => number;
   readonly reservedBytes: () => number;
+  readonly requestBytes: () => number;
   readonly spilledBytes: () => number;
 }
 
@@ -109,6 +110,7 @@ export class Metrics {
       connections: ['database connections', levels.connections],
       buffered_bytes: ['memory that rows take', levels.heldBytes],
       reserved_bytes: ['memory set aside for rows', levels.reservedBytes],
+      request_bytes: ['memory reserved for requests: bodies, statements and their params', levels.requestBytes],
       spilled_bytes: ['disk that rows take', levels.spilledBytes],
     };
   }

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Config, DatabaseConfig } from './config.ts';
+import { type Config, type DatabaseConfig, requestBytesPerUserMax } from './config.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
 import { type Certificate, readCertificate } from './http/certificate.ts';
@@ -14,6 +14,7 @@ import { Handles } from './protocol/databend/session.ts';
 import { Buffers } from './query/buffers.ts';
 import { Queries } from './query/queries.ts';
 import { Queue } from './query/queue.ts';
+import { RequestMemory } from './query/request-memory.ts';
 import { Accounts } from './session/accounts.ts';
 import { Journal } from './session/journal.ts';
 import { Leases } from './session/leases.ts';
@@ -257,6 +258,10 @@ function build(
     heldBytesMax: config.results_bytes_max,
     queryBytesMax: config.query_buffer_bytes_max,
   });
+  const requestMemory = new RequestMemory({
+    bytesMax: config.request_bytes_max,
+    bytesPerUserMax: requestBytesPerUserMax(config),
+  });
   const queue = new Queue(
     { waitingMax: config.queue_max, waitMs: config.queue_wait_secs * 1_000 },
     () => buffers.hasRoom,
@@ -289,6 +294,7 @@ function build(
     statements: new Statements(sessions, buffers, queue, config.queue_wait_secs),
     queries,
     buffers,
+    requestMemory,
     readMetrics: () => metrics.read(),
     whyNotReady: () => readiness.whyNot(),
   });
@@ -299,6 +305,7 @@ function build(
     connections: () => leases.size,
     heldBytes: () => buffers.heldBytes,
     reservedBytes: () => buffers.reservedBytes,
+    requestBytes: () => requestMemory.reservedBytes,
     spilledBytes: () => spillUsage.bytes,
   });
   const server = new HttpServer(

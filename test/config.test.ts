@@ -53,6 +53,8 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   row_bytes_max: [64 * MIB, 1024, 512 * MIB],
   results_bytes_max: [1024 * MIB, MIB, 1024 * 1024 * MIB],
   body_bytes_max: [16 * MIB, 1024, 1024 * MIB],
+  request_bytes_max: [256 * MIB, MIB, 1024 * 1024 * MIB],
+  request_bytes_per_user_max: [0, 0, 1024 * 1024 * MIB],
   header_bytes_max: [16 * 1024, 1024, MIB],
   pipelined_requests_max: [100, 1, 10_000],
   request_timeout_secs: [30, 1, 3600],
@@ -86,6 +88,8 @@ const COMPANIONS: Readonly<Record<string, string[]>> = {
   query_buffer_bytes_max: ['--page_bytes_max=1024'],
   buffer_bytes_max: [`--results_bytes_max=${1024 * 1024 * MIB}`],
   results_bytes_max: [`--buffer_bytes_max=${MIB}`],
+  body_bytes_max: [`--request_bytes_max=${1024 * 1024 * MIB}`],
+  request_bytes_max: ['--body_bytes_max=1024'],
   wait_time_secs_max: ['--http_idle_secs=86400'],
   http_idle_secs: ['--wait_time_secs_max=0'],
 };
@@ -210,6 +214,10 @@ t.test('two options that contradict each other are both named', async (t) => {
   refuses(t, ['--query_buffer_bytes_max=1024'], /--query_buffer_bytes_max.*--page_bytes_max/);
   refuses(t, ['--page_bytes_max=16777217'], /--query_buffer_bytes_max.*--page_bytes_max/);
   refuses(t, ['--results_bytes_max=1048576'], /--results_bytes_max.*--buffer_bytes_max/);
+  refuses(t, ['--request_bytes_max=67108864'], /--request_bytes_max.*--body_bytes_max/);
+  refuses(t, ['--request_bytes_per_user_max=67108863'], /--request_bytes_per_user_max.*--body_bytes_max/);
+  refuses(t, ['--body_bytes_max=67108864'], /--request_bytes_max.*--body_bytes_max/);
+  t.ok(serve(['--request_bytes_per_user_max=67108864']));
   refuses(t, ['--tls_cert=c'], /--tls_cert and --tls_key/);
   refuses(t, ['--tls_key=k'], /--tls_cert and --tls_key/);
   t.ok(serve(['--page_bytes_max=16777216']), 'equal is enough');

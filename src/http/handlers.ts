@@ -3,6 +3,7 @@ import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
 import { type DatabendRequest, parseQueryRequest as parseDatabend } from '../protocol/databend/request.ts';
 import { closedReply, DatabendReplies, type DatabendServer, errorReply } from '../protocol/databend/response.ts';
 import { clientOf } from '../protocol/databend/session-replies.ts';
+import { heapBytes, stringBytes } from '../protocol/heap-bytes.ts';
 import type { QueryReplies, Reply } from '../protocol/reply.ts';
 import { InvalidRequestError, type QueryRequest } from '../protocol/request.ts';
 import { parseQueryRequest } from '../protocol/v1/request.ts';
@@ -10,6 +11,7 @@ import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Queries } from '../query/queries.ts';
 import { Query, type QueryLimits } from '../query/query.ts';
+import type { RequestMemory } from '../query/request-memory.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { credentialsOf } from './auth.ts';
@@ -21,7 +23,7 @@ import { type HttpError, httpErrors } from './http-error.ts';
 import { reply, replyEmpty, replyPage, replyText } from './reply.ts';
 import { type Retried, Retries } from './retries.ts';
 import type { Route } from './router.ts';
-import { isSession, type Statements } from './statements.ts';
+import { isSession, type Place, type Statements } from './statements.ts';
 
 export interface HandlerLimits {
   readonly bodyBytesMax: number;
@@ -49,6 +51,7 @@ export interface HandlerParts {
   readonly statements: Statements;
   readonly queries: Queries;
   readonly buffers: Buffers;
+  readonly requestMemory: RequestMemory;
   /** Counts and levels, in the text format of Prometheus. */
   readonly readMetrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** Resolves to null when the service can take statements, else to the reason why not. */
@@ -178,22 +181,29 @@ export class Handlers {
     isNamed: boolean,
     isAbandoned: () => boolean,
   ): Promise<Query> {
-    const { limits, queries, statements, buffers } = this.#parts;
+    const { limits, queries, statements, buffers, requestMemory } = this.#parts;
     this.#admit(account.user);
-    const place = await statements.place(body, account);
+    const keptBytes = replies?.heapBytes ?? 0;
+    const reservation = requestMemory.reserve(account.user, keptBytes + statementBytes(body));
+    let place: Place | null = null;
     try {
+      place = await statements.place(body, account);
       // While the database was asked, others may have taken the room.
       if (this.#draining) throw stopping();
       if (isAbandoned()) throw new RequestAbortedError('the client went away before its statement was sent');
       this.#admit(account.user);
     } catch (error) {
       if (place !== null && isSession(place) && body.session.type !== 'old') place.end('its statement was not sent');
+      reservation.release();
       throw error;
     }
     const sessionId =
       place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const identity = { id: newQueryId(), sessionId, owner: account.user, isNamed };
-    const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers);
+    const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers, {
+      reservation,
+      keptBytes,
+    });
     if (replies !== null) {
       this.#replies.set(query, replies);
       if (body.session.type === 'carried') query.onRemoved = () => this.#endIfUnknown(query, replies);
@@ -339,6 +349,16 @@ export class Handlers {
         throw httpErrors.tooManyRequests('this user runs as many queries as one may (--queries_per_user_max)');
     }
   }
+}
+
+/** About what the records of a query take while its statement waits or runs. */
+const queryRecordsBytes = 4 * 1024;
+
+/** The memory of a statement until it is over: on the main thread, and as it passes through a worker thread. */
+function statementBytes({ sql, params, session }: QueryRequest): number {
+  const paramsBytes = params === undefined ? 0 : heapBytes(params);
+  const variablesBytes = session.type === 'carried' ? heapBytes(session.variables) : 0;
+  return queryRecordsBytes + stringBytes(sql) + paramsBytes + variablesBytes;
 }
 
 function queryLimits({ pagination, timeoutSecs }: QueryRequest, gzipLevel: number, limits: HandlerLimits): QueryLimits {

@@ -1,3 +1,4 @@
+import { RequestMemoryError } from '../query/request-memory.ts';
 import { BlockedError } from '../session/accounts.ts';
 import type { RefusedError } from '../session/lease.ts';
 
@@ -40,7 +41,10 @@ export const httpErrors = {
 } as const;
 
 /** What a client is told when no session was opened, or not even tried for. */
-export function refusal(error: RefusedError | BlockedError): HttpError {
+export function refusal(error: RefusedError | BlockedError | RequestMemoryError): HttpError {
+  if (error instanceof RequestMemoryError) {
+    return error.scope === 'user' ? httpErrors.tooManyRequests(error.message) : httpErrors.unavailable(error.message);
+  }
   if (error instanceof BlockedError) return httpErrors.tooManyRequests(error.message, error.retryAfterSecs);
   const { refusal, message } = error;
   switch (refusal.kind) {

@@ -11,6 +11,7 @@ import type {
 } from '../wire/statement.ts';
 import { type Buffers, Share } from './buffers.ts';
 import { type Page, Pages, type QueryStats, type Snapshot } from './pages.ts';
+import type { QueryMemory } from './request-memory.ts';
 import { noRows, Ring } from './ring.ts';
 import { nextState, type QueryState, running, type StateEvent } from './state.ts';
 
@@ -81,6 +82,8 @@ export class Query implements StatementObserver {
   readonly #limits: QueryLimits;
   readonly #buffers: Buffers;
   readonly #share: Share;
+  /** For the statement, and what is remembered of its request. */
+  readonly #memory: QueryMemory | null;
   /** What the rows that have not been handed out may take: those in the ring, and those that the worker has credit for. */
   #windowBytes: number;
   readonly #ring = new Ring();
@@ -112,11 +115,13 @@ export class Query implements StatementObserver {
   #poll: Poll | null = null;
   #askedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(identity: QueryIdentity, limits: QueryLimits, buffers: Buffers) {
+  /** @param memory the reservation of its request, which the query releases */
+  constructor(identity: QueryIdentity, limits: QueryLimits, buffers: Buffers, memory: QueryMemory | null = null) {
     this.identity = identity;
     this.#limits = limits;
     this.#buffers = buffers;
     this.#share = new Share(buffers);
+    this.#memory = memory;
     this.#windowBytes = buffers.floorBytes;
   }
 
@@ -211,6 +216,7 @@ export class Query implements StatementObserver {
     this.#ring.clear();
     this.#share.close();
     this.#pages.forget();
+    this.#memory?.reservation.release();
     this.onRemoved?.();
   }
 
@@ -302,6 +308,7 @@ export class Query implements StatementObserver {
       this.#handle = null;
       this.#forgetAgain();
       this.#statement = forgotten;
+      this.#memory?.reservation.resize(this.#memory.keptBytes);
     }
     this.#account();
     this.#wakeIfReady();

@@ -3,6 +3,7 @@ import type { QueryState } from '../../query/state.ts';
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { wordAt } from '../../wire/words.ts';
+import { heapBytes } from '../heap-bytes.ts';
 import { aroundRows, type QueryFacts, type QueryReplies, type Reply } from '../reply.ts';
 import { type ClientSession, type Handles, sessionAfter, sessionWithoutHeld } from './session.ts';
 import { timezoneOf } from './timezone.ts';
@@ -42,11 +43,14 @@ export class DatabendReplies implements QueryReplies {
   /** MariaDB then gives nulls in columns that it says have none. */
   readonly #mayRollUp: boolean;
   #hasToldState = false;
+  /** About what the session of the client takes, which is kept for the answers. */
+  readonly heapBytes: number;
 
   constructor(server: DatabendServer, user: string, session: ClientSession, sql: string) {
     this.#server = server;
     this.#user = user;
     this.#session = session;
+    this.heapBytes = heapBytes(session);
     this.#counted = counted[wordAt(sql, 0)?.word ?? ''] ?? null;
     this.#mayRollUp = /\brollup\b/i.test(sql);
   }

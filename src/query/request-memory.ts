@@ -1,0 +1,133 @@
+export interface RequestMemoryOptions {
+  /** For the requests of all users together. */
+  readonly bytesMax: number;
+  /** For the requests of one user. */
+  readonly bytesPerUserMax: number;
+}
+
+/** A request needs more memory than it may have now; `scope` says whose limit is reached. */
+export class RequestMemoryError extends Error {
+  override readonly name = 'RequestMemoryError';
+  readonly scope: 'user' | 'total';
+
+  constructor(scope: 'user' | 'total') {
+    super(
+      scope === 'user'
+        ? 'the requests of this user hold as much memory as those of one user may (--request_bytes_per_user_max): ' +
+            'wait until some of its statements have ended, or send smaller ones'
+        : 'all requests together hold as much memory as they may (--request_bytes_max): try again later',
+    );
+    this.scope = scope;
+  }
+}
+
+interface UserBytes {
+  readonly user: string;
+  bytes: number;
+  /** Reservations that are not released; the entry is deleted with the last. */
+  reservations: number;
+}
+
+/**
+ * The memory that requests hold, beside the rows of results: bodies, the text and parameters of statements that wait or run, and
+ * what the server must remember of a request to answer it. Each byte is reserved for its user before it is held.
+ */
+export class RequestMemory {
+  readonly #options: RequestMemoryOptions;
+  readonly #users = new Map<string, UserBytes>();
+  #reservedBytes = 0;
+
+  constructor(options: RequestMemoryOptions) {
+    this.#options = options;
+  }
+
+  get reservedBytes(): number {
+    return this.#reservedBytes;
+  }
+
+  /**
+   * Opens a reservation.
+   * @throws RequestMemoryError
+   */
+  reserve(user: string, bytes: number): RequestReservation {
+    const known = this.#users.get(user);
+    const holder = known ?? { user, bytes: 0, reservations: 0 };
+    this.grow(holder, bytes);
+    if (known === undefined) this.#users.set(user, holder);
+    holder.reservations++;
+    return new RequestReservation(this, holder, bytes);
+  }
+
+  /** For `RequestReservation`. @throws RequestMemoryError */
+  grow(holder: UserBytes, bytes: number): void {
+    if (bytes > 0) this.#check(holder.bytes, bytes);
+    holder.bytes += bytes;
+    this.#reservedBytes += bytes;
+  }
+
+  /** For `RequestReservation`. */
+  close(holder: UserBytes, bytes: number): void {
+    holder.bytes -= bytes;
+    this.#reservedBytes -= bytes;
+    holder.reservations--;
+    if (holder.reservations === 0) this.#users.delete(holder.user);
+  }
+
+  /**
+   * One user may hold at most `bytesPerUserMax`, and at most a fixed multiple of what is free, so that several users who take all
+   * that they may still leave some (the rule of dynamic thresholds for shared buffers: Choudhury and Hahne, 1998).
+   */
+  #check(heldBytes: number, moreBytes: number): void {
+    const { bytesMax, bytesPerUserMax } = this.#options;
+    const held = heldBytes + moreBytes;
+    if (held > bytesPerUserMax) throw new RequestMemoryError('user');
+    const free = bytesMax - this.#reservedBytes - moreBytes;
+    const reserve = bytesMax - bytesPerUserMax;
+    const isAboveShare = heldBytes > 0 && held * reserve > Math.max(bytesPerUserMax, reserve) * free;
+    if (free < 0 || isAboveShare) throw new RequestMemoryError('total');
+  }
+}
+
+/** What one request has of the memory. */
+export class RequestReservation {
+  readonly #memory: RequestMemory;
+  readonly #holder: UserBytes;
+  #bytes: number;
+  #isReleased = false;
+
+  /** Made by `RequestMemory` alone. */
+  constructor(memory: RequestMemory, holder: UserBytes, bytes: number) {
+    this.#memory = memory;
+    this.#holder = holder;
+    this.#bytes = bytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * Changes the size of the reservation; the old one stays if the new one is refused. Does nothing after `release`.
+   * @throws RequestMemoryError
+   */
+  resize(bytes: number): void {
+    if (this.#isReleased) return;
+    this.#memory.grow(this.#holder, bytes - this.#bytes);
+    this.#bytes = bytes;
+  }
+
+  /** Gives all of it back, for good. */
+  release(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#memory.close(this.#holder, this.#bytes);
+    this.#bytes = 0;
+  }
+}
+
+/** What a query has of the memory. */
+export interface QueryMemory {
+  readonly reservation: RequestReservation;
+  /** What remains of the reservation when the statement is over, until the query is removed. */
+  readonly keptBytes: number;
+}
