@@ -3,7 +3,7 @@
 // (test/query/ring.test.ts) or are options for tap; --long gives the tests of test/faults their full figures.
 
 import { spawn } from 'node:child_process';
-import { createWriteStream, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, createWriteStream, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -75,6 +75,8 @@ async function main() {
 
   // Whatever the tests leave in the temporary folder goes with this one. Its path is short, as sockets lie in it.
   const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
+  // A private MariaDB that root starts runs as another user, who must be able to enter.
+  chmodSync(folder, 0o711);
   try {
     process.env.TMPDIR = folder;
     await withServers((environment) => runTests(environment));

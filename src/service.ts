@@ -90,8 +90,8 @@ export class Service {
         signal,
         say: (message) => observe({ type: 'embedded_database', message }),
       });
-      const { socketPath, user, database: name } = embedded;
-      database = { address: { socketPath }, name, user, password: '' };
+      const { socketPath, user, password, database: name } = embedded;
+      database = { address: { socketPath }, name, user, password };
     }
     // A process that was killed may have left a file that it had just made.
     await rm(spillFolder(config), { recursive: true, force: true }).catch(() => {});

@@ -1,6 +1,7 @@
 import {
   chmodSync,
   existsSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -8,10 +9,13 @@ import {
   readlinkSync,
   realpathSync,
   rmSync,
+  statSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
+import type { SystemUser } from './system-user.ts';
 
 /** The kernel's `sun_path` is 108 bytes (104 on some systems), and its last byte is a zero. */
 const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
@@ -19,7 +23,11 @@ const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
 const SOCKET_NAME = 'mariadb.sock';
 const OUTSIDE_PREFIX = 'sluice-';
 
-/** The folders and files of a private MariaDB, all below `<data_dir>/mariadb` and open to their user only. */
+/**
+ * The folders and files of a private MariaDB, all below `<data_dir>/mariadb` and open to one user only: the one that
+ * MariaDB runs as. If that is another than this process's, `<data_dir>/mariadb` itself stays this process's, and others
+ * can enter it but not list it.
+ */
 export class Folders {
   /** The real, absolute path of `<data_dir>/mariadb`. */
   readonly root: string;
@@ -31,7 +39,11 @@ export class Folders {
   readonly lock: string;
   /** MariaDB may read and write files for SQL in this folder only, and nobody puts any there. */
   readonly files: string;
+  /** The file in it that proves that the privileges have been set. */
+  readonly proof: string;
   readonly temporary: string;
+  /** The user that MariaDB runs as; null: that of this process. */
+  #user: SystemUser | null = null;
   /** A folder with the socket and the pid file; a link to one elsewhere if this path is too long for a socket. */
   readonly #run: string;
   /** Where that link points to, should someone remove the whole data directory while the server runs. */
@@ -48,8 +60,24 @@ export class Folders {
     this.log = join(this.root, 'error.log');
     this.lock = join(this.root, 'lock');
     this.files = join(this.root, 'files');
+    this.proof = join(this.files, 'privileges');
     this.temporary = join(this.root, 'tmp');
     this.#run = join(this.root, 'run');
+  }
+
+  /** Lets `choose` look for a user who can enter the root, which MariaDB will run as, and gives that user the folders. */
+  chooseUser(choose: () => SystemUser | null): SystemUser | null {
+    if (process.getuid?.() !== 0) return null;
+    const dataDir = dirname(this.root);
+    const { mode } = statSync(dataDir);
+    chmodSync(dataDir, (mode & 0o7777) | 0o011);
+    chmodSync(this.root, 0o711);
+    this.#user = choose();
+    if (this.#user === null) {
+      chmodSync(dataDir, mode & 0o7777);
+      chmodSync(this.root, 0o700);
+    }
+    return this.#user;
   }
 
   isFinished(): boolean {
@@ -60,7 +88,16 @@ export class Folders {
   prepare(): void {
     this.removeTransient();
     this.removeUnfinished();
-    for (const folder of [this.files, this.temporary]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    for (const folder of [this.files, this.temporary]) {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      this.#give(folder);
+    }
+    rmSync(this.proof, { force: true });
+    if (this.isFinished()) this.#give(this.data);
+  }
+
+  makeUnfinished(): void {
+    this.#make(this.unfinished);
   }
 
   /** Removes a first start that was cut off; a process of it that is about to die may still add a file. */
@@ -72,14 +109,21 @@ export class Folders {
   makeSocketPath(): string {
     const inside = join(this.#run, SOCKET_NAME);
     if (Buffer.byteLength(inside) <= SOCKET_PATH_BYTES_MAX) {
-      mkdirSync(this.#run, { mode: 0o700 });
+      this.#make(this.#run);
       return inside;
     }
     const outside = mkdtempSync(join(tmpdir(), OUTSIDE_PREFIX));
     this.#outside = outside;
+    this.#give(outside);
     // The link is how the next start finds the folder if this process is killed.
     symlinkSync(outside, this.#run);
     return join(outside, SOCKET_NAME);
+  }
+
+  /** Writes a file that only MariaDB's user can read. */
+  write(path: string, text: string): void {
+    writeFileSync(path, text, { mode: 0o600, flag: 'wx' });
+    this.#give(path);
   }
 
   /** Removes the socket, the pid file and every temporary file. Synchronous, and safe to call again. */
@@ -91,16 +135,37 @@ export class Folders {
     rmSync(this.temporary, { recursive: true, force: true });
   }
 
+  #make(folder: string): void {
+    mkdirSync(folder, { mode: 0o700 });
+    this.#give(folder);
+  }
+
+  /** Gives a file, or a folder and what is in it, to MariaDB's user. An earlier version, or start, may have run as another. */
+  #give(path: string): void {
+    if (this.#user === null) return;
+    const { uid, gid } = this.#user;
+    const found = lstatSync(path);
+    if (found.isDirectory()) for (const name of readdirSync(path)) this.#give(join(path, name));
+    // A file with a second name may be another one's, who would lose it.
+    else if (found.nlink > 1) return;
+    if (found.uid !== uid || found.gid !== gid) lchownSync(path, uid, gid);
+  }
+
   #linked(): string | undefined {
     try {
       if (!lstatSync(this.#run).isSymbolicLink()) return undefined;
       const target = readlinkSync(this.#run);
       // Only a folder that holds nothing but what we put there is removed, wherever the link points to.
-      if (!basename(target).startsWith(OUTSIDE_PREFIX) || lstatSync(target).uid !== process.getuid?.())
-        return undefined;
+      if (!basename(target).startsWith(OUTSIDE_PREFIX) || !isOurs(lstatSync(target).uid)) return undefined;
       return readdirSync(target).every((name) => name.startsWith('mariadb.')) ? target : undefined;
     } catch {
       return undefined;
     }
   }
+}
+
+/** Root starts MariaDB as another user. */
+export function isOurs(uid: number): boolean {
+  const own = process.getuid?.();
+  return own === 0 || uid === own;
 }

@@ -1,13 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Folders } from './folders.ts';
 import { Lock } from './lock.ts';
+import { INTERNAL_USER, privilegeStatements } from './privileges.ts';
 import { endServersBelow } from './processes.ts';
 import { findPrograms, type Programs } from './programs.ts';
 import { SAMPLE_DATABASE, sampleStatements } from './sample.ts';
+import { findSystemUser, type SystemUser } from './system-user.ts';
 
 export interface EmbeddedOptions {
   /** May be relative; made if there is none. */
@@ -23,8 +26,10 @@ export interface EmbeddedOptions {
 /** A running private MariaDB. Whoever started it must call `stop` or `kill`, also after `exited`. */
 export interface EmbeddedDatabase {
   readonly socketPath: string;
-  /** An administrator with an empty password: the folder of the socket keeps other users out. */
+  /** The account of this process, which can log in and read the sample, but is no administrator: there is none. */
   readonly user: string;
+  /** Made anew at each start and kept in memory only: HTTP clients log in through the same socket. */
+  readonly password: string;
   /** The name of the sample database. */
   readonly database: string;
   /** Resolves, with the end of its error log in one line, if the server ends without `stop` or `kill`. */
@@ -70,9 +75,6 @@ const SERVING_OPTIONS = [
   '--max-allowed-packet=64M',
 ];
 
-/** A server that runs as root must be told so. The installer must not: it would change the owner of system files. */
-const USER_OPTIONS = process.getuid?.() === 0 ? ['--user=root'] : [];
-
 /**
  * Starts a MariaDB of our own in `<dataDir>/mariadb`, which listens on a Unix socket that only this user can
  * open and on no TCP port. The first start makes the data directory and its sample database; it is given its
@@ -88,8 +90,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
   const lock = Lock.take(folders.lock, options.dataDir);
   try {
     await endServersBelow(folders.root);
+    const user = folders.chooseUser(() => findSystemUser(folders.root, programs.server));
+    if (user === null && process.getuid?.() === 0) options.say(runsAsRoot(folders.root));
     folders.prepare();
-    const launcher = new Launcher(programs, folders, options);
+    const launcher = new Launcher(programs, folders, user, options);
     if (!folders.isFinished()) await makeData(launcher, programs, folders, options);
     return await serve(launcher, programs, folders, lock);
   } catch (error) {
@@ -100,6 +104,13 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
   }
 }
 
+function runsAsRoot(folder: string): string {
+  return (
+    `the private MariaDB runs as root, because there is no user mysql or nobody who can enter ${folder}: ` +
+    'start the server as another user, or give a --data_dir that others can enter'
+  );
+}
+
 async function makeData(
   launcher: Launcher,
   programs: Programs,
@@ -107,6 +118,7 @@ async function makeData(
   options: EmbeddedOptions,
 ): Promise<void> {
   options.say('making the sample database (first start only)');
+  folders.makeUnfinished();
   const data = `--datadir=${folders.unfinished}`;
   await launcher.run('mariadb-install-db', programs.install, [
     '--no-defaults',
@@ -120,7 +132,7 @@ async function makeData(
   await launcher.run(
     'mariadbd',
     programs.server,
-    [...COMMON_OPTIONS, ...LOADING_OPTIONS, ...USER_OPTIONS, data, '--bootstrap'],
+    [...COMMON_OPTIONS, ...LOADING_OPTIONS, ...launcher.userOptions, data, '--bootstrap'],
     [
       // The installer makes root accounts for this machine's names too, which no socket connection needs.
       "DELETE FROM mysql.global_priv WHERE Host <> 'localhost'",
@@ -136,26 +148,33 @@ async function makeData(
 
 async function serve(launcher: Launcher, programs: Programs, folders: Folders, lock: Lock): Promise<EmbeddedDatabase> {
   const socketPath = folders.makeSocketPath();
+  const password = randomBytes(32).toString('hex');
+  const initFile = join(dirname(socketPath), 'mariadb.init');
+  folders.write(initFile, [...privilegeStatements(password, folders.proof), ''].join(';\n'));
   const server = launcher.serve('mariadbd', programs.server, [
     ...COMMON_OPTIONS,
     ...SERVING_OPTIONS,
-    ...USER_OPTIONS,
+    ...launcher.userOptions,
     `--datadir=${folders.data}`,
     `--socket=${socketPath}`,
     `--pid-file=${join(dirname(socketPath), 'mariadb.pid')}`,
     `--secure-file-priv=${folders.files}`,
+    `--init-file=${initFile}`,
   ]);
-  await launcher.guard(server, (signal) => {
+  await launcher.guard(server, async (signal) => {
     const ended = server.ended.then((error) => Promise.reject(error));
-    return Promise.race([ended, untilGreeted(socketPath, signal)]);
+    await Promise.race([ended, untilGreeted(socketPath, signal)]);
+    if (!existsSync(folders.proof)) throw new Error(`the privileges could not be set: ${logTail(folders.log)}`);
   });
-  return new RunningDatabase(socketPath, server, folders, lock);
+  for (const file of [initFile, folders.proof]) rmSync(file, { force: true });
+  return new RunningDatabase(socketPath, password, server, folders, lock);
 }
 
 /** Owns the server process from readiness to its end, and with it the lock and the transient files. */
 class RunningDatabase implements EmbeddedDatabase {
   readonly socketPath: string;
-  readonly user = 'root';
+  readonly user = INTERNAL_USER;
+  readonly password: string;
   readonly database = SAMPLE_DATABASE;
   readonly exited: Promise<Error>;
   readonly #server: Child;
@@ -164,8 +183,9 @@ class RunningDatabase implements EmbeddedDatabase {
   #stopping: Promise<void> | undefined;
   #ending = false;
 
-  constructor(socketPath: string, server: Child, folders: Folders, lock: Lock) {
+  constructor(socketPath: string, password: string, server: Child, folders: Folders, lock: Lock) {
     this.socketPath = socketPath;
+    this.password = password;
     this.#server = server;
     this.#folders = folders;
     this.#lock = lock;
@@ -239,14 +259,22 @@ class Child {
 class Launcher {
   readonly #setpriv: string | undefined;
   readonly #folders: Folders;
+  readonly #user: SystemUser | null;
   readonly #options: EmbeddedOptions;
 
-  constructor(programs: Programs, folders: Folders, options: EmbeddedOptions) {
+  /** @param user whom the programs run as; null: the user of this process */
+  constructor(programs: Programs, folders: Folders, user: SystemUser | null, options: EmbeddedOptions) {
     this.#setpriv = programs.setpriv;
     this.#folders = folders;
+    this.#user = user;
     this.#options = options;
     // Each start begins a new log, so that it cannot grow for ever.
     closeSync(openSync(folders.log, 'w', 0o600));
+  }
+
+  /** A server that runs as root must be told so. The installer must not: it would change the owner of system files. */
+  get userOptions(): string[] {
+    return this.#user === null && process.getuid?.() === 0 ? ['--user=root'] : [];
   }
 
   /** Runs a step of the first start to its end, with `input` on its standard input; rejects if it fails. */
@@ -305,6 +333,7 @@ class Launcher {
     try {
       const handle = spawn(command, words, {
         cwd: this.#folders.root,
+        ...(this.#user === null ? {} : { uid: this.#user.uid, gid: this.#user.gid }),
         // A session of its own keeps Ctrl-C in the terminal from ending the database before its clients are done.
         detached: true,
         env: this.#environment(),

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { identify } from '../identity.ts';
+import { isOurs } from './folders.ts';
 
 const POLL_MS = 10;
 
@@ -9,7 +10,7 @@ const POLL_MS = 10;
 const END_TIMEOUT_MS = 10_000;
 
 /**
- * Ends every MariaDB server and installer of this user whose data directory lies below `folder` (an
+ * Ends every MariaDB server and installer of this user (if that is root: of any user) whose data directory lies below `folder` (an
  * absolute, real path), and waits until they are gone. Without /proc it finds none: InnoDB's own lock
  * then refuses the start. Throws an Error if one of them outlives SIGKILL.
  */
@@ -56,7 +57,7 @@ async function end(pid: number, first: 'SIGTERM' | 'SIGKILL'): Promise<void> {
 
 function commandLine(pid: number): string[] {
   try {
-    if (statSync(`/proc/${pid}`).uid !== process.getuid?.()) return [];
+    if (!isOurs(statSync(`/proc/${pid}`).uid)) return [];
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
   } catch {
     return [];

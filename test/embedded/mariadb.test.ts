@@ -103,17 +103,67 @@ t.test('the sample has every column type and no row whose parent is missing', as
 t.test('only its user can reach the server, and only through the socket', async (t) => {
   const database = await start(t, dataDir);
   const root = join(dataDir, 'mariadb');
-  for (const folder of [root, dirname(database.socketPath), join(root, 'data'), join(root, 'files')]) {
+  for (const folder of [dirname(database.socketPath), join(root, 'data'), join(root, 'files')]) {
     t.equal(statSync(folder).mode & 0o777, 0o700, folder);
   }
+  // Root starts MariaDB as another user, who must be able to enter.
+  t.equal(statSync(root).mode & 0o777, process.getuid?.() === 0 ? 0o711 : 0o700);
+  t.equal(statSync(root).uid, process.getuid?.());
   t.equal(statSync(join(root, 'error.log')).mode & 0o077, 0);
   const connection = await connect(t, database);
   t.same(await column(connection, "SELECT CONCAT(@@skip_networking, ' ', @@port, ' ', @@local_infile)"), ['ON 0 OFF']);
   t.same(await column(connection, 'SELECT @@secure_file_priv'), [`${join(root, 'files')}/`]);
-  t.same(await column(connection, "SELECT CONCAT(user, '@', host) FROM mysql.user ORDER BY 1"), [
-    'mariadb.sys@localhost',
-    'root@localhost',
-  ]);
+  t.same(readdirSync(join(root, 'files')), [], 'nothing is in the folder that SQL may read from');
+  t.same(
+    readdirSync(dirname(database.socketPath)).sort(),
+    ['mariadb.pid', 'mariadb.sock'],
+    'no password is left there',
+  );
+});
+
+t.test('C: MariaDB does not run as root, and the files are its own', { skip: notRoot() }, async (t) => {
+  const database = await start(t, dataDir);
+  const { uid } = statSync(`/proc/${await serverPid(t, database)}`);
+  t.not(uid, 0);
+  const root = join(dataDir, 'mariadb');
+  for (const name of ['data', 'data/ibdata1', 'data/waterways/reading.ibd', 'files', 'tmp', 'run/mariadb.sock']) {
+    t.equal(statSync(join(root, name)).uid, uid, name);
+  }
+});
+
+t.test(
+  'C: where no other user can enter the folder, MariaDB runs as root, which is said',
+  { skip: notRoot() },
+  async (t) => {
+    const shut = await mkdtemp(join(tmpdir(), 'shut-'));
+    t.teardown(() => rm(shut, { recursive: true, force: true }));
+    const said: string[] = [];
+    // No start is needed to see whom it would run as.
+    const folder = join(shut, 'data');
+    await t.rejects(startEmbedded({ dataDir: folder, startTimeoutMs: 20, say: (message) => said.push(message) }));
+    t.match(said[0], /^the private MariaDB runs as root, because .* can enter .*mariadb: .*--data_dir/);
+    t.equal(statSync(join(folder, 'mariadb')).mode & 0o777, 0o700);
+    t.equal(statSync(folder).mode & 0o777, 0o700);
+  },
+);
+
+t.test('C: the account of the process has a password of its own at each start, and hardly any right', async (t) => {
+  const passwords = new Set<string>();
+  for (let round = 0; round < 2; round++) {
+    const database = await start(t, dataDir);
+    const { socketPath, user, password } = database;
+    passwords.add(password);
+    t.match(password, /^[0-9a-f]{64}$/);
+    const connection = await createConnection({ socketPath, user, password, database: 'waterways' });
+    const grants = (await column(connection, 'SHOW GRANTS')).map((grant) => String(grant).split(' TO ')[0]);
+    t.same(grants, ['GRANT USAGE ON *.*', 'GRANT SELECT ON `waterways`.*']);
+    connection.destroy();
+    for (const wrong of ['', 'x', ...[...passwords].filter((other) => other !== password)]) {
+      await t.rejects(createConnection({ socketPath, user, password: wrong }), { code: 'ER_ACCESS_DENIED_ERROR' });
+    }
+    await database.stop();
+  }
+  t.equal(passwords.size, 2);
 });
 
 t.test('nothing is left after a stop, which may be asked for twice', async (t) => {
@@ -302,7 +352,7 @@ async function start(t: Test, folder: string, said: string[] = []): Promise<Embe
 async function connect(t: Test, database: EmbeddedDatabase): Promise<Connection> {
   const connection = await createConnection({
     socketPath: database.socketPath,
-    user: database.user,
+    user: 'root',
     database: database.database,
   });
   connection.on('error', () => {});
@@ -356,6 +406,10 @@ async function counts(connection: Connection): Promise<Record<string, number>> {
 async function checksums(connection: Connection): Promise<string> {
   const [rows] = await connection.query(`CHECKSUM TABLE ${BASE_TABLES.join(', ')}`);
   return JSON.stringify(rows);
+}
+
+function notRoot(): string | false {
+  return process.getuid?.() === 0 ? false : 'only root can start MariaDB as another user';
 }
 
 function noParentDeath(): string | false {

@@ -1,0 +1,47 @@
+import { SAMPLE_DATABASE } from './sample.ts';
+
+/** Schemas whose names begin so are free for whatever the users of the private database want to try. */
+export const SCRATCH_PREFIX = 'scratch';
+
+/** The account of this process. The name is made like that of MariaDB's own `mariadb.sys`. */
+export const INTERNAL_USER = 'sluice.sys';
+
+const SYSTEM_SCHEMAS = "'mysql', 'sys', 'information_schema', 'performance_schema'";
+
+/**
+ * SQL for `mariadbd --init-file`: one statement per element, which may hold semicolons but no newlines. It runs before the
+ * server takes connections, at every start, so that a data directory of an earlier version is brought to the same state.
+ *
+ * Anybody on this machine can log in over HTTP as `root`, who has no password. So no account has a global privilege (SUPER,
+ * FILE, CREATE USER, …) or a right in the system schemas. `root` may do everything in the sample, in schemas that an
+ * earlier version let him create, and in those whose names begin with `scratch`, and grant nothing.
+ *
+ * @param password of the internal account: hexadecimal digits
+ * @param proof a file that the last statement makes, in the folder of --secure-file-priv: MariaDB stops at the first
+ * statement that fails, logs it, and serves all the same
+ */
+export function privilegeStatements(password: string, proof: string): string[] {
+  return [
+    'DELETE FROM mysql.proxies_priv',
+    "UPDATE mysql.global_priv SET Priv = JSON_SET(Priv, '$.access', 0)",
+    // These names are patterns, such as `%`.
+    "DELETE FROM mysql.db WHERE 'mysql' LIKE Db OR 'sys' LIKE Db",
+    // The views of MariaDB 10.4 and later on its grant tables run as mariadb.sys.
+    "DELETE FROM mysql.tables_priv WHERE Db IN ('mysql', 'sys') AND User <> 'mariadb.sys'",
+    "DELETE FROM mysql.columns_priv WHERE Db IN ('mysql', 'sys') AND User <> 'mariadb.sys'",
+    'FLUSH PRIVILEGES',
+    'CREATE USER IF NOT EXISTS root@localhost',
+    `GRANT ALL ON \`${SAMPLE_DATABASE}\`.* TO root@localhost`,
+    `GRANT ALL ON \`${SCRATCH_PREFIX}%\`.* TO root@localhost`,
+    `BEGIN NOT ATOMIC FOR s IN (SELECT SCHEMA_NAME AS name FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN (${SYSTEM_SCHEMAS}))` +
+      ` DO EXECUTE IMMEDIATE CONCAT('GRANT ALL ON \`', REGEXP_REPLACE(REPLACE(s.name, '\`', '\`\`'), '([_%\\\\\\\\])', '\\\\\\\\\\\\1'), '\`.* TO root@localhost');` +
+      ' END FOR; END',
+    `CREATE OR REPLACE USER '${INTERNAL_USER}'@localhost IDENTIFIED BY '${password}'`,
+    `GRANT SELECT ON \`${SAMPLE_DATABASE}\`.* TO '${INTERNAL_USER}'@localhost`,
+    `SELECT 1 INTO OUTFILE ${quote(proof)}`,
+  ];
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
+}
