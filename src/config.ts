@@ -177,7 +177,9 @@ const numberOptions = {
     min: 0,
     max: 3600,
     unit: 's',
-    help: 'how long accepted credentials are trusted without asking the database',
+    help:
+      'how long accepted credentials are trusted without asking the database, and how long after its login a connection is ' +
+      'used for new one-off statements (at least 1 s)',
   },
   auth_failures_max: {
     default: 60,

@@ -214,6 +214,8 @@ function build(
       connectionsMax: config.connections_max,
       connectionsPerUserMax: connectionsPerUserMax(config),
       connectionIdleMs: config.connection_idle_secs * 1_000,
+      // Each login opens a connection, which the statement that it was for is to find.
+      connectionAgeMs: Math.max(config.auth_cache_secs, 1) * 1_000,
     },
     workers,
     observe,

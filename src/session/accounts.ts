@@ -60,6 +60,7 @@ export class Accounts {
     this.#options = options;
     this.#leases = leases;
     this.#observe = observe;
+    leases.onDenied = (digest) => this.#trusted.delete(digest);
   }
 
   /**
@@ -96,8 +97,7 @@ export class Accounts {
       await this.#leases.login({ login: { user, password, database: null }, digest });
     } catch (error) {
       const isDenied = error instanceof RefusedError && error.refusal.kind === 'denied';
-      if (isDenied) this.#trusted.delete(digest);
-      else if (failures !== null) failures.count--;
+      if (!isDenied && failures !== null) failures.count--;
       throw error;
     }
     if (failures !== null) failures.count--;

@@ -41,6 +41,8 @@ interface LeaseEvents {
   left: [state: SessionState];
   /** The connection is gone; nothing follows. Not emitted after `close`. */
   lost: [reason: string];
+  /** The database no longer accepts the credentials of its login. The statement that ran has been told so. */
+  revoked: [];
 }
 
 /**
@@ -51,6 +53,8 @@ interface LeaseEvents {
 export class Lease extends EventEmitter<LeaseEvents> {
   /** As the database names it; empty until it is open. */
   databaseVersion = '';
+  /** When its login was begun, as `performance.now()` tells the time. */
+  readonly openedAt = performance.now();
   readonly #channel: LeaseChannel;
   #state: 'opening' | 'idle' | 'running' | 'closed' = 'opening';
   /** What the numbers of columns stand for. */
@@ -140,6 +144,17 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#state = 'closed';
     if (this.#last === null && this.#trailing.size === 0) this.#channel.close();
     else this.#channel.post({ type: 'close' });
+  }
+
+  /** Fails the statement that runs and has it killed, and tells whoever holds the lease. */
+  revoke(): void {
+    const last = this.#last;
+    if (this.#state === 'running' && last?.rowsToCome === null) {
+      this.#forget(last.statement);
+      this.#channel.post({ type: 'cancel', statement: last.statement });
+      last.observer.failed(interrupted(causes.credentialsRefused(), last.sql, last.isAlone));
+    }
+    if (this.#state !== 'closed') this.emit('revoked');
   }
 
   #receive(message: FromWorker): void {

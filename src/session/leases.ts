@@ -14,6 +14,11 @@ export interface LeasesOptions {
   readonly connectionsPerUserMax: number;
   /** How long a connection waits for use before it is closed. */
   readonly connectionIdleMs: number;
+  /**
+   * How long after its login a connection is used for further statements. MariaDB checks global privileges as they were at the
+   * login (MariaDB manual, "GRANT"), and both servers leave the connections of a dropped user open.
+   */
+  readonly connectionAgeMs: number;
 }
 
 /** Whose connection: connections are shared only between statements of the same user, password and schema. */
@@ -28,6 +33,8 @@ interface Loan {
   /** Where it is kept when it is idle. */
   readonly key: string;
   readonly user: string;
+  /** The database has refused the login since: the connection serves nobody after this. */
+  isRevoked: boolean;
 }
 
 /**
@@ -37,6 +44,8 @@ interface Loan {
 export class Leases {
   /** Called when there may be a connection for somebody who found none. */
   onFree: (() => void) | null = null;
+  /** Called with the digest of each login that the database refuses. */
+  onDenied: ((digest: string) => void) | null = null;
   readonly #options: LeasesOptions;
   readonly #workers: WorkerPool;
   readonly #observe: Observe;
@@ -66,7 +75,7 @@ export class Leases {
     const key = keyOf(owner);
     const kept = this.#takeIdle(key);
     if (kept !== undefined) {
-      this.#lent.set(kept, { key, user });
+      this.#lent.set(kept, { key, user, isRevoked: false });
       this.#inUse.add(user, 1);
       return kept;
     }
@@ -78,7 +87,8 @@ export class Leases {
   release(lease: Lease): void {
     const loan = this.#takeBack(lease);
     if (loan === undefined) return;
-    this.#keep(lease, loan.key);
+    if (loan.isRevoked) lease.close();
+    else this.#keep(lease, loan.key);
     this.onFree?.();
   }
 
@@ -163,7 +173,7 @@ export class Leases {
     this.#inUse.add(user, 1);
     try {
       const lease = await this.#open(owner);
-      this.#lent.set(lease, { key: keyOf(owner), user });
+      this.#lent.set(lease, { key: keyOf(owner), user, isRevoked: false });
       return lease;
     } catch (error) {
       this.#inUse.add(user, -1);
@@ -176,7 +186,13 @@ export class Leases {
 
   async #open(owner: LeaseOwner): Promise<Lease> {
     const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
-    const lease = await Lease.open(this.#workers.connect(login), login);
+    let lease: Lease;
+    try {
+      lease = await Lease.open(this.#workers.connect(login), login);
+    } catch (error) {
+      if (error instanceof RefusedError && error.refusal.kind === 'denied') this.#revoke(owner.digest);
+      throw error;
+    }
     this.#databaseVersion = lease.databaseVersion;
     // What the listener holds, it holds as long as the connection lives: not the password.
     const key = keyOf(owner);
@@ -190,8 +206,31 @@ export class Leases {
     return lease;
   }
 
+  /** The database no longer accepts these credentials: ends what was opened with them. */
+  #revoke(digest: string): void {
+    for (const [key, idle] of this.#idle) {
+      if (!key.startsWith(`${digest} `)) continue;
+      for (const { lease } of idle) lease.close();
+      this.#idle.delete(key);
+    }
+    for (const [lease, loan] of [...this.#lent]) {
+      if (!loan.key.startsWith(`${digest} `)) continue;
+      loan.isRevoked = true;
+      lease.revoke();
+    }
+    this.onDenied?.(digest);
+  }
+
+  #isTooOld(lease: Lease): boolean {
+    return performance.now() - lease.openedAt >= this.#options.connectionAgeMs;
+  }
+
   #keep(lease: Lease, key: string): void {
     if (lease.isClosed) return;
+    if (this.#isTooOld(lease)) {
+      lease.close();
+      return;
+    }
     const entry = { lease, since: Date.now() };
     const idle = this.#idle.get(key);
     if (idle === undefined) this.#idle.set(key, [entry]);
@@ -201,10 +240,17 @@ export class Leases {
   /** The most recently used one, so that those not needed grow old and are closed; none whose thread is held up. */
   #takeIdle(key: string): Lease | undefined {
     const idle = this.#idle.get(key);
-    const at = idle?.findLastIndex(({ lease }) => lease.isAnswering) ?? -1;
-    const entry = at < 0 ? undefined : idle?.splice(at, 1)[0];
-    if (idle?.length === 0) this.#idle.delete(key);
-    return entry?.lease;
+    if (idle === undefined) return undefined;
+    let taken: Lease | undefined;
+    for (let at = idle.length - 1; at >= 0 && taken === undefined; at--) {
+      const { lease } = idle[at] as { lease: Lease };
+      if (!lease.isAnswering) continue;
+      idle.splice(at, 1);
+      if (this.#isTooOld(lease)) lease.close();
+      else taken = lease;
+    }
+    if (idle.length === 0) this.#idle.delete(key);
+    return taken;
   }
 
   #forgetIdle(lease: Lease, key: string): void {
@@ -230,8 +276,10 @@ export class Leases {
   #sweep(): void {
     const oldest = Date.now() - this.#options.connectionIdleMs;
     for (const [key, idle] of this.#idle) {
-      while (idle[0] !== undefined && idle[0].since < oldest) idle.shift()?.lease.close();
-      if (idle.length === 0) this.#idle.delete(key);
+      const young = idle.filter(({ lease, since }) => since >= oldest && !this.#isTooOld(lease));
+      for (const entry of idle) if (!young.includes(entry)) entry.lease.close();
+      if (young.length === 0) this.#idle.delete(key);
+      else if (young.length < idle.length) this.#idle.set(key, young);
     }
   }
 

@@ -61,6 +61,7 @@ export class Session {
     lease.on('idle', this.#onIdle);
     lease.on('left', this.#onLeft);
     lease.on('lost', this.#onLost);
+    lease.on('revoked', this.#onRevoked);
   }
 
   get lease(): Lease {
@@ -149,6 +150,12 @@ export class Session {
     this.#end(false, reason);
   };
 
+  readonly #onRevoked = (): void => {
+    const reason = 'the database no longer accepts the name and password of its user';
+    if (this.#lease.isRunning) this.#endReason = reason;
+    else this.end(reason);
+  };
+
   #end(reuse: boolean, reason: string): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -156,6 +163,7 @@ export class Session {
     this.#lease.off('idle', this.#onIdle);
     this.#lease.off('left', this.#onLeft);
     this.#lease.off('lost', this.#onLost);
+    this.#lease.off('revoked', this.#onRevoked);
     this.#observer.ended(this, reuse, reason);
     for (const { observer } of this.#waiting.splice(0))
       observer.failed(

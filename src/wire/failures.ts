@@ -79,6 +79,8 @@ export const causes = {
       `the statement was cancelled: its client hung up and did not come back within ${secs} s (--on_disconnect)`,
     ),
   shuttingDown: (): Cause => passing(90002, 'the statement was cancelled: the server is stopping'),
+  credentialsRefused: (): Cause =>
+    own(90002, "the statement was cancelled: the database no longer accepts its user's name and password"),
   expired: (secs: number): Cause => passing(90003, `the result expired: not polled for ${secs} s`),
   sessionQueueFull: (max: number): Cause =>
     passing(90004, `the session already has ${max} statements waiting (--session_queue_max); wait for one to end`),

@@ -200,6 +200,82 @@ for (const server of await sharedServers()) {
     await until('a dropped user is refused', async () => (await status('new')) === 401, 5_000);
   });
 
+  t.test(
+    `A4: a global privilege that is revoked on ${kind} is gone for every connection`,
+    { timeout: 60_000 },
+    async (t) => {
+      const user = unique();
+      await server.sql(`CREATE USER ${user}@'%'; GRANT SELECT, PROCESS, CREATE USER ON *.* TO ${user}@'%'`);
+      t.teardown(() => server.sql(`DROP USER IF EXISTS ${user}, ${user}_made`));
+      const sluice = await start(t, server, ['--auth_cache_secs', '1']);
+      const ask = async (sql: string): Promise<number | null> => {
+        const { json } = await post(sluice.url, { sql, pagination: { wait_time_secs: 20 } }, { user });
+        return json.error?.code ?? null;
+      };
+      const uses = [
+        'SELECT COUNT(*) FROM mysql.db',
+        'SHOW ENGINE INNODB STATUS',
+        `CREATE USER IF NOT EXISTS ${user}_made@localhost`,
+      ];
+      // Several connections, each of which is used again and again from here on, so that none is closed for want of use.
+      await Promise.all(Array.from({ length: 4 }, () => ask('SELECT SLEEP(0.2)')));
+      const keepBusy = (): Promise<unknown> => Promise.all(Array.from({ length: 4 }, () => ask('SELECT SLEEP(0.02)')));
+      for (const sql of uses) t.equal(await ask(sql), null, sql);
+      await server.sql(`REVOKE SELECT, PROCESS, CREATE USER ON *.* FROM ${user}@'%'`);
+      const refused = async (): Promise<boolean> => {
+        await keepBusy();
+        const codes = await Promise.all(uses.map(ask));
+        return codes.every((code) => code !== null);
+      };
+      await until('every use is refused', refused, 30_000);
+      for (let round = 0; round < 5; round++) t.equal(await refused(), true, 'on every connection');
+      await server.sql(`GRANT SELECT ON *.* TO ${user}@'%'`);
+      await until('a new privilege holds', async () => (await ask(uses[0] as string)) === null, 30_000);
+    },
+  );
+
+  for (const [what, change] of [
+    ['DROP USER', (user: string) => `DROP USER ${user}`],
+    ['a new password', (user: string) => `ALTER USER ${user} IDENTIFIED BY 'new'`],
+    ['ACCOUNT LOCK', (user: string) => `ALTER USER ${user} ACCOUNT LOCK`],
+  ] as const) {
+    t.test(`A4: ${what} on ${kind} ends sessions and running statements`, { timeout: 90_000 }, async (t) => {
+      const user = unique();
+      const login = { user, password: 'old' };
+      await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'old'`);
+      t.teardown(() => server.sql(`DROP USER IF EXISTS ${user}`));
+      const sluice = await start(t, server, [
+        ...['--auth_cache_secs', '1', '--kill_timeout_secs', '1', '--ping_secs', '1'],
+      ]);
+      const kept = { session: { max_idle_time: 3_600 } };
+      const noWait = { pagination: { wait_time_secs: 0 } };
+      const idle = await query(sluice.url, 'SET @x = 1', { ...login, body: kept });
+      const busy = await post(sluice.url, { sql: 'SELECT SLEEP(600)', ...kept, ...noWait }, login);
+      const oneOff = await post(sluice.url, { sql: 'SELECT SLEEP(600)', ...noWait }, login);
+      for (const { json } of [busy, oneOff]) t.equal(json.state, 'Running');
+      const count = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}'`;
+      await until('they run', async () => Number(await server.sql(`${count} AND INFO LIKE '%SLEEP(600)%'`)) === 2);
+
+      await server.sql(change(user));
+      await until(
+        'the old login is refused',
+        async () => (await get(sluice.url, busy.json.stats_uri, login)).status === 401,
+      );
+      await until('none of its connections is left', async () => (await server.sql(count)) === '0', 30_000);
+      t.notMatch(sluice.log(), /request_failed/);
+
+      if (what === 'DROP USER') await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'old'`);
+      if (what === 'ACCOUNT LOCK') await server.sql(`ALTER USER ${user} ACCOUNT UNLOCK`);
+      const now = { user, password: what === 'a new password' ? 'new' : 'old' };
+      for (const { json } of [busy, oneOff]) {
+        const { error } = (await get(sluice.url, json.stats_uri, now)).json;
+        t.match(error, { code: 90002, message: /no longer accepts its user's name and password/ });
+      }
+      const after = await post(sluice.url, { sql: 'SELECT @x', session: { id: idle.last.session_id } }, now);
+      t.match(after.json.error, { code: 90001 }, 'the session is gone as well');
+    });
+  }
+
   t.test(`a user with few connections on ${kind}`, { timeout: 60_000 }, async (t) => {
     const user = unique();
     await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'pw' WITH MAX_USER_CONNECTIONS 1`);

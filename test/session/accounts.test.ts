@@ -18,6 +18,7 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
       connectionsMax: 100,
       connectionsPerUserMax: 100,
       connectionIdleMs: 60_000,
+      connectionAgeMs: 60_000,
     },
     workers.pool,
     () => {},

@@ -31,6 +31,7 @@ function openLeases(t: Test, options: Partial<LeasesOptions> = {}): Opened {
       connectionsMax: 2,
       connectionsPerUserMax: options.connectionsMax ?? 2,
       connectionIdleMs: 60_000,
+      connectionAgeMs: 60_000,
       ...options,
     },
     workers.pool,
@@ -220,6 +221,56 @@ t.test('a connection that is not used is closed after its idle time', async (t) 
   t.ok(performance.now() - released >= 200);
   t.not((await acquire(leases, 'anna')).isClosed, true);
   t.equal(workers.connections.length, 2);
+});
+
+t.test('A4: a connection whose login is too long ago serves no new statement', async (t) => {
+  const { leases, workers } = openLeases(t, { connectionAgeMs: 300 });
+  const began = performance.now();
+  const first = await acquire(leases, 'anna');
+  leases.release(first);
+  for (;;) {
+    const at = performance.now();
+    const lease = await acquire(leases, 'anna');
+    const sinceMs = performance.now() - began;
+    if (lease === first) t.ok(at - began < 300, `used ${at - began} ms after its login`);
+    else t.ok(sinceMs >= 300, `another one after ${sinceMs} ms`);
+    leases.release(lease);
+    if (lease !== first) break;
+    await delay(20);
+  }
+  await workers.connections[0]?.gone();
+  const lent = await acquire(leases, 'anna');
+  await delay(310);
+  t.equal(lent.isClosed, false, 'one that is in use stays open');
+  leases.release(lent);
+  t.equal(lent.isClosed, true, 'until it is given back');
+});
+
+t.test('A4: when a login is refused, what was opened with it ends', async (t) => {
+  const { leases, workers } = openLeases(t, { connectionsMax: 10 });
+  const denials: string[] = [];
+  leases.onDenied = (digest) => denials.push(digest);
+  const [idle, running, other] = [
+    await acquire(leases, 'anna'),
+    await acquire(leases, 'anna'),
+    await acquire(leases, 'bert'),
+  ];
+  const elsewhere = await acquire(leases, ownerOf('anna', 'shop'));
+  leases.release(idle);
+  leases.release(elsewhere);
+  const [cancelled, left] = [new Recorder(), new Recorder()];
+  running.run(request, 'clean', cancelled);
+  other.run(request, 'clean', left);
+  workers.refusalFor = (login) => (login.user === 'anna' ? denied : null);
+  await t.rejects(leases.login(ownerOf('anna')), { message: denied.failure.message });
+  t.strictSame(denials, ['anna']);
+  t.strictSame([idle.isClosed, elsewhere.isClosed, other.isClosed], [true, true, false]);
+  await cancelled.hears('failed 90002');
+  await workers.connections[1]?.got(({ type }) => type === 'cancel');
+  leases.release(running);
+  t.equal(running.isClosed, true, 'it is not kept for another statement');
+  workers.connections[2]?.end(1);
+  await left.hears('ended');
 });
 
 t.test('a login leaves a connection for use if there is room, and none if there is not', async (t) => {

@@ -23,6 +23,7 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
       connectionsMax: 10,
       connectionsPerUserMax: 10,
       connectionIdleMs: 60_000,
+      connectionAgeMs: 60_000,
     },
     workers.pool,
     () => {},
