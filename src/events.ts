@@ -8,6 +8,8 @@ export type ServiceEvent =
   | { readonly type: 'certificate_renewed'; readonly file: string }
   /** What was shown before is shown on. */
   | { readonly type: 'certificate_refused'; readonly reason: string }
+  /** SIGHUP had no effect. */
+  | { readonly type: 'nothing_reloaded'; readonly reason: string }
   | {
       readonly type: 'query_started';
       readonly query: string;

@@ -35,6 +35,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
       // Whoever asks for the SQL wants to see it at the level that is usual.
       return event.sql === undefined ? 'debug' : 'info';
     case 'certificate_renewed':
+    case 'nothing_reloaded':
     case 'listening':
     case 'draining':
     case 'stopped':

@@ -19,6 +19,12 @@ async function main(): Promise<void> {
   const starting = new AbortController();
   let service: Service | null = null;
   let signals = 0;
+  let isReloadPending = false;
+  // The default of SIGHUP is to end the process, so it has a handler from the beginning, with TLS and without.
+  process.on('SIGHUP', () => {
+    if (service === null) isReloadPending = true;
+    else void service.reload();
+  });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       signals++;
@@ -41,7 +47,7 @@ async function main(): Promise<void> {
     if (signals > 0) process.exit(0);
     throw error;
   }
-  if (config.tls_cert !== '') process.on('SIGHUP', () => void service?.renewCertificate());
+  if (isReloadPending) void service.reload();
   const { embedded } = service;
   process.on('exit', () => embedded?.kill());
   if (signals > 0) {

@@ -54,6 +54,7 @@ export class Service {
   readonly #orphans: Orphans | null;
   readonly #server: HttpServer;
   readonly #workers: WorkerPool;
+  #reloaded: Promise<void> = Promise.resolve();
 
   private constructor(config: Config, observe: Observe, parts: Parts, url: string) {
     this.url = url;
@@ -112,9 +113,22 @@ export class Service {
     }
   }
 
-  /** Reads the certificate and its key anew. If they are no good, what is served is served on. */
-  async renewCertificate(): Promise<void> {
+  /** Reads the certificate and its key again. If they cannot be used, the server keeps those that it has. */
+  reload(): Promise<void> {
+    // One after the other, so that the files that were read last are the ones in use.
+    this.#reloaded = this.#reloaded.then(() => this.#reload());
+    return this.#reloaded;
+  }
+
+  async #reload(): Promise<void> {
     const { tls_cert, tls_key } = this.#config;
+    if (tls_cert === '') {
+      this.#observe({
+        type: 'nothing_reloaded',
+        reason: 'there is no --tls_cert; other options are read at the start',
+      });
+      return;
+    }
     try {
       this.#server.renew(await readCertificate(tls_cert, tls_key));
       this.#observe({ type: 'certificate_renewed', file: tls_cert });

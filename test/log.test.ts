@@ -15,6 +15,7 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'listening_unprotected', address: 'http://0.0.0.0:8000', advice: 'give --tls_cert and --tls_key' }, 'warn'],
   [{ type: 'certificate_renewed', file: '/cert.pem' }, 'info'],
   [{ type: 'certificate_refused', reason: '--tls_key /key.pem is not the private key of --tls_cert' }, 'error'],
+  [{ type: 'nothing_reloaded', reason: 'there is no --tls_cert' }, 'info'],
   [{ type: 'user_blocked', user: 'root', failures: 60, retryAfterSecs: 12 }, 'warn'],
   [{ type: 'query_started', query: 'q1', session: 's1', user: 'root' }, 'debug'],
   [{ type: 'query_started', query: 'q1', session: 's1', user: 'root', sql: 'SELECT "1"' }, 'info'],

@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile } from 'node:fs/promises';
+import { request } from 'node:https';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { makeCertificate } from '../support/certificates.ts';
+import { sharedServers } from '../support/servers.ts';
+import { get, post, query, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
+
+const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
+
+// SIGHUP does not depend on the database.
+const [server] = await sharedServers();
+const mysqlUrl = server?.url ?? '';
+
+t.test('D1: SIGHUP without TLS is logged, and the server goes on', async (t) => {
+  const sluice = await startSluice(['--mysql_url', mysqlUrl]);
+  t.teardown(() => sluice.stop());
+  sluice.child.kill('SIGHUP');
+  await until(
+    () => sluice.log(),
+    (log) => log.includes('"msg":"nothing_reloaded"'),
+  );
+  t.match(sluice.log(), /"level":30,.*"reason":"there is no --tls_cert; other options are read at the start"/);
+  const { rows } = await query(sluice.url, 'SELECT 1');
+  t.strictSame(rows, [[1]]);
+});
+
+t.test('D1: SIGHUP during the stop does not end the server before its results are read', async (t) => {
+  const sluice = await startSluice(['--mysql_url', mysqlUrl, '--drain_secs', '60']);
+  sluice.child.ref();
+  const exited = once(sluice.child, 'exit');
+  const paged = { sql: 'SELECT 1 UNION ALL SELECT 2', pagination: { max_rows_per_page: 1 } };
+  const { json } = await post(sluice.url, paged);
+  sluice.child.kill('SIGTERM');
+  await until(
+    () => get(sluice.url, '/ready'),
+    ({ status }) => status === 503,
+  );
+  for (let count = 0; count < 3; count++) sluice.child.kill('SIGHUP');
+  await until(
+    () => sluice.log(),
+    (log) => log.includes('nothing_reloaded'),
+  );
+  const page = await get(sluice.url, json.next_uri ?? '');
+  t.strictSame(page.json.data, [[2]], 'the result is still there');
+  t.strictSame(await exited, [0, null]);
+});
+
+t.test('D1: SIGHUP during the start does not end the server, and has its effect afterwards', async (t) => {
+  const files = await makeCertificate(t);
+  const next = await makeCertificate(t);
+  const args = [
+    ...['--http_handler_port', '0', '--data_dir', t.testdir(), '--drain_secs', '0'],
+    ...['--tls_cert', files.certFile, '--tls_key', files.keyFile],
+  ];
+  // The private database takes its time to start.
+  const child = spawn(process.execPath, [MAIN_FILE, ...args], { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  t.teardown(() => end(child));
+  let output = '';
+  let log = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    log += chunk;
+  });
+  await until(
+    () => log,
+    (log) => log.includes('embedded_database'),
+  );
+  await copyFile(next.certFile, files.certFile);
+  await copyFile(next.keyFile, files.keyFile);
+  child.kill('SIGHUP');
+  t.notMatch(output, 'listens', 'it is still starting');
+  const url = await until(
+    () => /https:\S+/.exec(output)?.[0],
+    (url) => url !== undefined || child.exitCode !== null || child.signalCode !== null,
+  );
+  t.ok(url, `it listens: ${log}`);
+  await until(
+    () => log,
+    (log) => log.includes('certificate_renewed'),
+  );
+  t.equal(await statusOf(`${url}/health`, next.cert), 200);
+});
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  await exited;
+}
+
+function statusOf(url: string, ca: Buffer): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { ca }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    asked.on('error', reject).end();
+  });
+}
