@@ -145,7 +145,8 @@ interface Digits {
  * there may be, rounded to the nearest and from a tie to the even one.
  */
 function floatText(value: number, decimals: number, digitsMax: number): string {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value < 0 ? '-inf' : 'inf';
+  // Both servers print infinity and NaN, which aggregates can give, as 0 in the text protocol.
+  if (!Number.isFinite(value)) return '0';
   const sign = value < 0 || Object.is(value, -0) ? '-' : '';
   const magnitude = Math.abs(value);
   return sign + (decimals < decimalsNotFixed ? fixedText(magnitude, decimals) : generalText(magnitude, digitsMax));

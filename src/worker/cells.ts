@@ -8,7 +8,7 @@ import type { CellFormat } from '../wire/statement.ts';
 
 /** How a cell's bytes become JSON. */
 export const cellKind = {
-  /** Digits, copied; leading zeros (ZEROFILL, YEAR 0000), which JSON forbids, left out. */
+  /** A number in JSON's grammar: see `writeDigits`. */
   number: 0,
   /** Text, quoted and escaped, with bytes that are not UTF-8 replaced. */
   text: 1,
@@ -62,16 +62,15 @@ const fractionOfZero = Buffer.from('.000000');
 const quote = 0x22;
 const backslash = 0x5c;
 const zero = 0x30;
+const plus = 0x2b;
 const minus = 0x2d;
+const point = 0x2e;
+const letterE = 0x65;
 
 /** For each byte: 1 if it stands for itself within a JSON string. */
 const plain = new Uint8Array(256).fill(1, 0x20, 0x80);
 plain[quote] = 0;
 plain[backslash] = 0;
-
-/** For each byte: 1 if it may be part of a JSON number. */
-const numeric = new Uint8Array(256);
-for (const character of '+-.0123456789eE') numeric[character.charCodeAt(0)] = 1;
 
 /** For each control character: the letter of its short escape, or 0 if it has none. */
 const shortEscape = new Uint8Array(256);
@@ -158,21 +157,49 @@ function writeQuotedNumber(out: Uint8Array, at: number, source: Uint8Array, star
   return stop + 1;
 }
 
-/** Gives -1 if the cell has a byte that no number has, or none at all, which is no JSON either. */
+/**
+ * Writes the cell as a JSON number (RFC 8259, section 6). A number that is one already is copied byte for byte. Both servers also
+ * print numbers that are none: leading zeros are left out (ZEROFILL, YEAR 0000; MySQL prints a FLOAT ZEROFILL of -0 as 0000-0),
+ * and so are a leading plus and a point without digits behind it (MariaDB prints a DOUBLE without decimals as `0.` or `-0.`);
+ * a zero is put before a leading point.
+ * @returns -1 if the cell is not a number: it has another byte, or a part of it has no digits
+ */
 function writeDigits(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
-  if (start === end) return -1;
-  let from = start;
   let to = at;
-  if (source[from] === minus) {
-    out[to++] = minus;
+  const copy = (from: number, stop: number): void => {
+    for (let index = from; index < stop; index++) out[to++] = source[index] as number;
+  };
+  let from = start;
+  while (from < end - 1 && source[from] === zero) from++;
+  if (source[from] !== minus) from = start;
+  if (from < end && (source[from] === minus || source[from] === plus)) {
+    if (source[from] === minus) out[to++] = minus;
     from++;
   }
-  while (from < end - 1 && source[from] === zero && isDigit(source[from + 1])) from++;
-  while (from < end) {
-    const byte = source[from++] as number;
-    if (numeric[byte] === 0) return -1;
-    out[to++] = byte;
+  const wholeEnd = digitsEnd(source, from, end);
+  const fraction = wholeEnd < end && source[wholeEnd] === point ? wholeEnd + 1 : wholeEnd;
+  const fractionEnd = digitsEnd(source, fraction, end);
+  if (wholeEnd === from && fractionEnd === fraction) return -1;
+  while (from < wholeEnd && source[from] === zero) from++;
+  if (from === wholeEnd) out[to++] = zero;
+  copy(from, wholeEnd);
+  if (fractionEnd > fraction) {
+    out[to++] = point;
+    copy(fraction, fractionEnd);
   }
+  if (fractionEnd === end) return to;
+  if (((source[fractionEnd] as number) | 0x20) !== letterE) return -1;
+  let power = fractionEnd + 1;
+  if (power < end && (source[power] === minus || source[power] === plus)) power++;
+  if (power === end || digitsEnd(source, power, end) !== end) return -1;
+  copy(fractionEnd, end);
+  return to;
+}
+
+/** The first position from `from` on that is not a digit's. */
+function digitsEnd(source: Uint8Array, from: number, end: number): number {
+  let to = from;
+  while (to < end && isDigit(source[to])) to++;
   return to;
 }
 

@@ -46,6 +46,12 @@ const notNullFlag = 0x1;
 const unsignedFlag = 0x20;
 const binaryCharacterSet = 63;
 
+/**
+ * The collations of swe7 (MySQL, `information_schema.COLLATIONS`), the one character set of results that has ASCII's codes
+ * without its brackets and backslash. MySQL puts question marks in their place, which leaves no JSON document.
+ */
+const withoutBrackets = new Set([10, 82]);
+
 /** For each kind of a typed cell, the one that writes it as a string. */
 const stringKinds: Readonly<Record<number, CellKind>> = {
   [cellKind.number]: cellKind.quotedNumber,
@@ -141,7 +147,7 @@ function describeType(definition: ColumnDefinition): [ColumnType, CellKind] {
     case type.time:
       return [{ name: 'Time', precision: fraction(definition, '-hhh:mm:ss'.length) }, cellKind.text];
     case type.json:
-      return [{ name: 'Variant' }, cellKind.json];
+      return [{ name: 'Variant' }, withoutBrackets.has(definition.characterSet) ? cellKind.text : cellKind.json];
     case type.geometry:
       return [{ name: 'Geometry' }, cellKind.hex];
     case type.vector:

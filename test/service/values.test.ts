@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { rawRows } from '../support/raw-rows.ts';
 import { type DatabaseKind, type DatabaseServer, sharedServers } from '../support/servers.ts';
-import { type Field, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { type Field, post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
 // Both servers share the machine with whatever else it does.
 t.setTimeout(240_000);
@@ -547,6 +547,8 @@ const expressionTable = `
       '2026-01-02', 2026, 10, 1, 200, 18446744073709551615),
     (2, NULL, 1, NULL, -3.55, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);`;
 
+const keptSession = { session: { max_idle_time: 60 } };
+
 for (const server of await sharedServers()) {
   t.test(`values on ${server.kind} ${server.version}`, async (t) => {
     const database = `values_${randomUUID().replaceAll('-', '')}`;
@@ -578,6 +580,48 @@ for (const server of await sharedServers()) {
         compareCell(t, form, rows[0]?.[0] ?? '', expected as string, `${value} ${from}`);
       }
     });
+
+    await t.test('A2: numbers are JSON, and the same as text, with params and in both dialects', async (t) => {
+      // MariaDB prints a DOUBLE of no decimals as `0.` where it rounds to zero; both print an infinity as 0.
+      const large = '(SELECT 1e308 AS x UNION ALL SELECT 1e308) AS large';
+      const zerofill = 'CREATE TEMPORARY TABLE z (f FLOAT ZEROFILL, d DOUBLE ZEROFILL, i INT(6) ZEROFILL)';
+      const session = { id: (await query(sluice.url, zerofill, { body: keptSession })).last.session_id };
+      await query(sluice.url, 'INSERT INTO z VALUES (-0e0, -0e0, 7), (1.5, 1e-20, 0)', { body: { session } });
+      for (const [sql, mariadb, mysql] of [
+        ['SELECT CAST(0.5 AS CHAR(20)) - 1', '-0', '-0.5'],
+        ['SELECT SUM(CONVERT(0.25, CHAR))', '0', '0.25'],
+        ['SELECT -CONVERT(0.25, CHAR)', '-0', '-0.25'],
+        ['SELECT IF(0, 1, -CONVERT(0.25, CHAR))', '-0', '-0.25'],
+        ['SELECT IFNULL(CONVERT(0.25, CHAR) + 0, 1)', '0', '0.25'],
+        [`SELECT SUM(x) FROM ${large}`, '0', '0'],
+        [`SELECT AVG(-x) FROM ${large}`, '0', '0'],
+        ['SELECT f FROM z WHERE f = 0', '0', '-0'],
+        ['SELECT d FROM z WHERE f = 0', '0', '-0'],
+        ['SELECT i FROM z WHERE f = 0', '7', '7'],
+        ['SELECT d FROM z WHERE f > 0', '1e-20', '1e-20'],
+      ] as const) {
+        const expected = server.kind === 'mariadb' ? mariadb : mysql;
+        const asText = await query(sluice.url, sql, { body: { session } });
+        t.strictSame(asText.last.error, null, sql);
+        t.strictSame(rawRows(asText.pages[0]?.text ?? ''), [[expected]], sql);
+        const bound = await query(sluice.url, sql, { body: { session, params: [] } });
+        t.strictSame(rawRows(bound.pages[0]?.text ?? ''), [[expected]], `${sql}, with params`);
+        if (sql.includes(' z ')) continue;
+        for (const params of [null, []]) {
+          const headers = { 'user-agent': 'databend-test' };
+          const { json } = await post(sluice.url, { sql, params }, { headers });
+          t.strictSame(json.data, [[expected]], `${sql}, to a client of Databend`);
+        }
+      }
+    });
+
+    if (server.kind === 'mysql') {
+      await t.test('A2: a JSON document in a character set without brackets is a string', async (t) => {
+        const body = "BEGIN SET character_set_results = swe7; SELECT CAST('[1]' AS JSON); END";
+        await query(sluice.url, `CREATE PROCEDURE swedish() ${body}`);
+        t.strictSame((await query(sluice.url, 'CALL swedish()')).rows, [['?1?']]);
+      });
+    }
 
     await t.test('the clock reads as in the client, to the last digit', async (t) => {
       const clock = 'SET timestamp = 1767225600.123456';

@@ -41,6 +41,9 @@ export function randomCell(random: Random, kind: CellKind): Cell {
         `${digits}e${random(300)}`,
         `-0.${digits}`,
         '0',
+        '-0.',
+        `+.${digits}`,
+        `00-${digits}`,
         'inf',
       ];
       return Buffer.from(pick(random, shapes));
@@ -110,9 +113,14 @@ export function referenceCell(kind: CellKind, cell: Cell, cells: CellFormat = 't
   }
 }
 
-/** Whatever is a JSON number is given as such; leading zeros go. */
-function referenceNumber(text: string): string | null {
-  return /^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$/.test(text) ? text.replace(/^(-?)0+(?=[0-9])/, '$1') : null;
+/** The number in JSON's grammar, or null if the text is no number as a server may print one. */
+export function referenceNumber(text: string): string | null {
+  const parts = /^(?:0*(?=-))?([-+]?)([0-9]*)(?:\.([0-9]*))?([eE][-+]?[0-9]+)?$/.exec(text);
+  if (parts === null) return null;
+  const [, sign, whole = '', fraction = '', exponent = ''] = parts;
+  if (whole === '' && fraction === '') return null;
+  const digits = whole.replace(/^0+(?=[0-9])/, '') || '0';
+  return `${sign === '-' ? '-' : ''}${digits}${fraction === '' ? '' : `.${fraction}`}${exponent}`;
 }
 
 function referenceDocument(bytes: Buffer): string | null {

@@ -81,6 +81,52 @@ t.test('a number keeps its digits and loses the zeros that JSON forbids', (t) =>
   t.end();
 });
 
+t.test('A2: a number that a server prints in a form that JSON forbids is given in one that it allows', (t) => {
+  for (const [printed, given] of [
+    ['0.', '0'],
+    ['-0.', '-0'],
+    ['12.', '12'],
+    ['.5', '0.5'],
+    ['-.5', '-0.5'],
+    ['+.5', '0.5'],
+    ['+7', '7'],
+    ['+007.50', '7.50'],
+    ['007', '7'],
+    ['1e+20', '1e+20'],
+    ['1E20', '1E20'],
+    ['1.e5', '1e5'],
+    ['.5e-7', '0.5e-7'],
+    ['0000000000-0', '-0'],
+    ['00-1.5e3', '-1.5e3'],
+    ['-00', '-0'],
+  ] as const) {
+    t.equal(write(cellKind.number, latin1(printed)), given, printed);
+    t.equal(write(cellKind.quotedNumber, latin1(printed)), `"${given}"`, printed);
+    JSON.parse(given);
+  }
+  for (const none of [
+    '-',
+    '+',
+    '.',
+    '-.',
+    '1e',
+    '1e+',
+    'e5',
+    '.e5',
+    '1-2',
+    '--1',
+    '1..2',
+    '1.2.3',
+    '1e5.5',
+    '+-1',
+    '0-',
+  ]) {
+    t.equal(write(cellKind.number, latin1(none)), `"${none}"`, none);
+    t.equal(write(cellKind.quotedNumber, latin1(none)), `"${none}"`, none);
+  }
+  t.end();
+});
+
 t.test('bits are a number of up to 64 of them, from any count of bytes', (t) => {
   for (const [hex, given] of [
     ['', '0'],

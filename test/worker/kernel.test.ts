@@ -2,7 +2,7 @@ import t from 'tap';
 import type { CellFormat } from '#src/wire/statement.js';
 import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
 import { headroomBytes, Kernel, type KernelStop, kernelStop, readBytes } from '#src/worker/kernel.js';
-import { allFormats, allKinds, randomDate, textFormat } from '../support/cells.ts';
+import { allFormats, allKinds, randomDate, referenceNumber, textFormat } from '../support/cells.ts';
 import { type Field, rowReader } from '../support/mysql2-rows.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { rowPayload } from '../support/row-packets.ts';
@@ -41,6 +41,47 @@ t.test('random rows are as cells.ts writes them, and as JSON.stringify does of w
   t.ok(left > 0, 'some rows had a BIT value that is not for the kernel');
   t.end();
 });
+
+t.test(
+  'A2: what a server prints as a number is JSON, the same by the kernel and without it, and valid numbers stay',
+  (t) => {
+    const random = seeded(t);
+    // By RFC 8259, section 6.
+    const valid = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$/;
+    const counts = { valid: 0, mended: 0, text: 0 };
+    for (let round = 0; round < 300; round++) {
+      // Side by side, as what is behind a cell must make no difference.
+      const printed = Array.from({ length: 200 }, () => randomNumber(random));
+      const rows = Array.from({ length: 50 }, (_, row) =>
+        printed.slice(4 * row, 4 * row + 4).map((text) => Buffer.from(text)),
+      );
+      const kinds = [cellKind.number, cellKind.quotedNumber, cellKind.number, cellKind.quotedNumber];
+      const encoded = encodeAll(kinds, packets(rows), rows);
+      const wrong = encoded.rows.findIndex((row, index) => row !== plainRow(kinds, rows[index] as Cell[]));
+      t.equal(encoded.rows[wrong], wrong < 0 ? undefined : plainRow(kinds, rows[wrong] as Cell[]), `round ${round}`);
+      for (const [index, row] of encoded.rows.entries()) {
+        JSON.parse(row);
+        const cells = row.slice(1, -1).split(/,(?=(?:[^"]*"[^"]*")*[^"]*$)/);
+        for (const [column, cell] of cells.entries()) {
+          const text = printed[4 * index + column] as string;
+          const given = cell.replaceAll('"', '');
+          if (valid.test(text)) {
+            counts.valid++;
+            if (cell !== (column % 2 === 0 ? text : `"${text}"`)) t.equal(cell, text, 'a valid number stays');
+          } else if (valid.test(given) && given !== '') {
+            counts.mended++;
+            if (!Object.is(Number(given), Number(text.replace(/^0+(?=-)/, ''))))
+              t.equal(given, text, 'its value stays');
+          } else {
+            counts.text++;
+          }
+        }
+      }
+    }
+    for (const [kind, count] of Object.entries(counts)) t.ok(count > 1_000, `${count} were ${kind}`);
+    t.end();
+  },
+);
 
 t.test('every beginning of a sequence, with every kind of continuation, is decoded at both ends of a block', (t) => {
   const followers = [0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc2, 0xe2, 0xf0, 0xff];
@@ -392,8 +433,7 @@ function cellText(kind: CellKind, field: Field): string | null {
   if (bytes === null) return null;
   const text = bytes.toString();
   const hex = bytes.toString('hex');
-  // Whatever has a number's characters is taken for one; leading zeros go.
-  const number = /^[-+.0-9eE]+$/.test(text) ? text.replace(/^(-?)0+(?=[0-9])/, '$1') : null;
+  const number = referenceNumber(bytes.toString('latin1'));
   const bits = `${BigInt(`0x0${hex}`)}`;
   const bitsOrDigits = /^[0-9]+$/.test(text) ? `${BigInt(text)}` : bits;
   switch (kind) {
@@ -448,7 +488,7 @@ function randomCell(random: Random, kind: CellKind): Cell {
 
 function randomNumber(random: Random): string {
   const digits = (): string => Array.from({ length: 1 + random(22) }, () => random(10)).join('');
-  switch (random(10)) {
+  switch (random(14)) {
     case 0:
       return `-${digits()}`;
     case 1:
@@ -463,6 +503,16 @@ function randomNumber(random: Random): string {
       return pick(random, ['inf', '-inf', 'nan', '-', '0', '']);
     case 6:
       return Array.from({ length: random(40) }, () => pick(random, [...'+-.eE0123456789,/:Ff'])).join('');
+    case 7:
+      return `${pick(random, ['', '-', '+'])}${pick(random, ['0', digits()])}.${pick(random, ['', '', 'e5', 'E-7', 'e+300'])}`;
+    case 8:
+      return `${pick(random, ['', '-', '+'])}.${digits()}${pick(random, ['', '', 'e5', 'E-7', 'e+300'])}`;
+    case 9:
+      return `${'0'.repeat(random(20))}-${random(2) === 0 ? '0' : digits()}`;
+    case 10:
+      return `${pick(random, ['', '-'])}${random(10)}.${digits()}e${pick(random, ['', '+', '-'])}${random(330)}`;
+    case 11:
+      return `${random(10)}`;
     default:
       return digits();
   }

@@ -141,6 +141,7 @@ const prefix3: usize = 0xfd;
 
 const quote: u8 = 0x22;
 const comma: u8 = 0x2c;
+const plus: u8 = 0x2b;
 const minus: u8 = 0x2d;
 const zero: u8 = 0x30;
 const bracketOpen: u8 = 0x5b;
@@ -383,9 +384,7 @@ class Inlined {
       const high = v128.load(from, blockBytes);
       v128.store(to, low);
       v128.store(to, high, blockBytes);
-      const others = ~numericBits(low, high) & firstBits(length);
-      // Not the empty one either.
-      if (length - 1 < pieceBytes && (others | leadingZero(from)) === 0) {
+      if (Inlined.isPlainNumber(from, length, low, high)) {
         to += length;
       } else {
         to = writeNumber(to, from, cellEnd);
@@ -396,8 +395,7 @@ class Inlined {
       const high = v128.load(from, blockBytes);
       v128.store(to, low, 1);
       v128.store(to, high, 1 + blockBytes);
-      const others = ~numericBits(low, high) & firstBits(length);
-      if (length - 1 < pieceBytes && (others | leadingZero(from)) === 0) {
+      if (Inlined.isPlainNumber(from, length, low, high)) {
         to += length + 1;
         store<u8>(to++, quote);
       } else {
@@ -413,6 +411,23 @@ class Inlined {
       to = writeBitCell(kind, to, from, cellEnd);
     }
     return to;
+  }
+
+  /**
+   * Whether the cell is a JSON number (RFC 8259, section 6) of at most 31 characters and a sign, without an exponent. Signs,
+   * points and zeros come in any order, hence no branches. It may say no of a number that ends before the next cell.
+   * @param low the first vector of the cell, and `high` the second
+   */
+  @inline static isPlainNumber(from: usize, length: usize, low: v128, high: v128): bool {
+    const sign = usize(load<u8>(from) === minus);
+    const count = length - sign;
+    const digits = (i8x16.bitmask(toDigits(low)) | (i8x16.bitmask(toDigits(high)) << 16)) >> <u32>sign;
+    const points = (i8x16.bitmask(toPoints(low)) | (i8x16.bitmask(toPoints(high)) << 16)) >> <u32>sign;
+    // The digits end with the cell; a point stands between two of them.
+    const others = ~digits & firstBits(count);
+    const atEnds = others & (1 | (1 << (<u32>count - 1)));
+    const leadingZero = u32(load<u8>(from + sign) === zero) & (digits >> 1);
+    return count - 1 < pieceBytes - 1 && (atEnds | (others & ~points) | (others & (others - 1)) | leadingZero) === 0;
   }
 
   @inline static writeUnsigned(at: usize, value: u64): usize {
@@ -718,15 +733,6 @@ function sequenceLength(from: usize, end: usize): i32 {
   return length;
 }
 
-/**
- * 1 if the number may begin with a zero that JSON forbids, seen from three bytes, which may be another cell's. There are
- * no branches, as signs and zeros come as they like.
- */
-function leadingZero(from: usize): u32 {
-  const digits = from + usize(load<u8>(from) === minus);
-  return u32(load<u8>(digits) === zero) & u32(isDigit(load<u8>(digits, 1)));
-}
-
 function writeNumber(at: usize, start: usize, end: usize): usize {
   const stop = writeDigits(at, start, end);
   return stop === 0 ? writeText(at, start, end) : stop;
@@ -740,40 +746,94 @@ function writeQuotedNumber(at: usize, start: usize, end: usize): usize {
   return stop + 1;
 }
 
-/** Gives 0 if the cell has a byte that no number has, or none at all. */
+/** As in cells.ts: writes the cell as a JSON number, or gives 0 if it is not a number. */
 function writeDigits(at: usize, start: usize, end: usize): usize {
-  if (start === end) return 0;
-  let to = at;
+  const stop = copyNumber(at, start, end);
+  if (stop !== 0) return stop;
   let from = start;
-  if (load<u8>(from) === minus) {
-    store<u8>(to++, minus);
+  let to = at;
+  // MySQL fills up a FLOAT ZEROFILL of -0 like that: 0000-0.
+  while (from + 1 < end && load<u8>(from) === zero) from++;
+  if (load<u8>(from) !== minus) from = start;
+  if (from < end && (load<u8>(from) === minus || load<u8>(from) === plus)) {
+    store<u8>(to, minus);
+    to += usize(load<u8>(from) === minus);
     from++;
   }
-  while (from + 1 < end && load<u8>(from) === zero && isDigit(load<u8>(from, 1))) from++;
-  while (from < end) {
-    const taken = min(end - from, pieceBytes);
-    const low = v128.load(from);
-    const high = v128.load(from, blockBytes);
-    v128.store(to, low);
-    v128.store(to, high, blockBytes);
-    if ((~numericBits(low, high) & firstBits(taken)) !== 0) return 0;
-    to += taken;
-    from += taken;
+  const wholeEnd = digitsEnd(from, end);
+  const hasPoint = wholeEnd < end && load<u8>(wholeEnd) === point;
+  const fraction = wholeEnd + usize(hasPoint);
+  const fractionEnd = digitsEnd(fraction, end);
+  if (wholeEnd === from && fractionEnd === fraction) return 0;
+  while (from < wholeEnd && load<u8>(from) === zero) from++;
+  if (from === wholeEnd) store<u8>(to++, zero);
+  to = copyBytes(to, from, wholeEnd);
+  if (fractionEnd > fraction) {
+    store<u8>(to++, point);
+    to = copyBytes(to, fraction, fractionEnd);
   }
+  if (fractionEnd === end) return to;
+  if ((load<u8>(fractionEnd) | 0x20) !== letterE) return 0;
+  let power = fractionEnd + 1;
+  if (power < end && (load<u8>(power) === minus || load<u8>(power) === plus)) power++;
+  if (power === end || digitsEnd(power, end) !== end) return 0;
+  return copyBytes(to, fractionEnd, end);
+}
+
+/** The same for a JSON number of up to 32 characters, which is most of them: copies it whole; gives 0 for anything else. */
+function copyNumber(at: usize, start: usize, end: usize): usize {
+  const length = end - start;
+  if (length - 1 >= pieceBytes) return 0;
+  const low = v128.load(start);
+  const high = v128.load(start, blockBytes);
+  const ours = firstBits(length);
+  const digits = (i8x16.bitmask(toDigits(low)) | (i8x16.bitmask(toDigits(high)) << 16)) & ours;
+  const marks = ~digits & ours;
+  // Positions of the parts, counted from the start; a part that ends with the cell ends at `length`.
+  const whole = u32(load<u8>(start) === minus);
+  const wholeEnd = endOfDigits(marks, whole, <u32>length);
+  if (wholeEnd === whole || (load<u8>(start + whole) === zero && wholeEnd > whole + 1)) return 0;
+  let next = wholeEnd;
+  if (next < <u32>length && load<u8>(start + next) === point) {
+    const fractionEnd = endOfDigits(marks, next + 1, <u32>length);
+    if (fractionEnd === next + 1) return 0;
+    next = fractionEnd;
+  }
+  if (next < <u32>length) {
+    if ((load<u8>(start + next) | 0x20) !== letterE) return 0;
+    next++;
+    if (next < <u32>length && (load<u8>(start + next) === minus || load<u8>(start + next) === plus)) next++;
+    if (next >= <u32>length || endOfDigits(marks, next, <u32>length) !== <u32>length) return 0;
+  }
+  v128.store(at, low);
+  v128.store(at, high, blockBytes);
+  return at + length;
+}
+
+/** The first position from `from` on that is marked, or the length. */
+function endOfDigits(marks: u32, from: u32, length: u32): u32 {
+  return min(<u32>ctz(<u64>marks & (~(<u64>0) << from)), length);
+}
+
+/** A byte that is not 0 for each digit. */
+function toDigits(block: v128): v128 {
+  return i8x16.le_u(i8x16.sub(block, i8x16.splat(<i8>zero)), i8x16.splat(9));
+}
+
+function toPoints(block: v128): v128 {
+  return i8x16.eq(block, i8x16.splat(<i8>point));
+}
+
+/** The first position from `from` on that is not a digit's. */
+function digitsEnd(from: usize, end: usize): usize {
+  let to = from;
+  while (to < end && isDigit(load<u8>(to))) to++;
   return to;
 }
 
-/** A bit for each byte of a piece that may be part of a JSON number. */
-function numericBits(low: v128, high: v128): u32 {
-  return i8x16.bitmask(numeric(low)) | (i8x16.bitmask(numeric(high)) << 16);
-}
-
-function numeric(block: v128): v128 {
-  const digits = i8x16.le_u(i8x16.sub(block, i8x16.splat(<i8>zero)), i8x16.splat(9));
-  // `+`, `-` and `.`, then `E` and `e`, which differ in one bit.
-  const marks = i8x16.le_u(i8x16.sub(block, i8x16.splat(0x2b)), i8x16.splat(3));
-  const exponents = i8x16.eq(v128.or(block, i8x16.splat(0x20)), i8x16.splat(0x65));
-  return v128.or(v128.or(digits, exponents), v128.andnot(marks, i8x16.eq(block, i8x16.splat(<i8>comma))));
+function copyBytes(at: usize, start: usize, end: usize): usize {
+  for (let from = start; from < end; from += blockBytes) v128.store(at + (from - start), v128.load(from));
+  return at + (end - start);
 }
 
 function isDigit(byte: u8): bool {
@@ -962,12 +1022,15 @@ function writeFraction(at: usize, microseconds: u32, decimals: u32, wantsAll: bo
   return at + 1 + count;
 }
 
-/** As `floatText` in binary-values.ts; what is no number is left to that: it gives `Stop.largeRow`. */
+/** As `floatText` in binary-values.ts. */
 function writeFloatValue(value: u32, at: usize, from: usize): usize {
   const isFloat = (value & 0xff) === Value.float;
   const signed = isFloat ? <f64>load<f32>(from) : load<f64>(from);
   const number = abs(signed);
-  if (!(number < Infinity)) return Stop.largeRow;
+  if (!(number < Infinity)) {
+    store<u8>(at, zero);
+    return at + 1;
+  }
   store<u8>(at, minus);
   const to = at + <usize>(reinterpret<u64>(signed) >> 63);
   const decimals = <i32>(value >> 8);
