@@ -103,6 +103,9 @@ const flagOptions = {
   log_sql: { help: 'write the SQL of statements to the log, which may hold personal data' },
 } as const satisfies Record<string, FlagOption>;
 
+/** What the databases allow in one prepared statement: the protocol counts them in 16 bits. */
+const placeholdersMax = 65_535;
+
 const numberOptions = {
   http_handler_port: {
     default: 8000,
@@ -384,6 +387,13 @@ const numberOptions = {
     max: GiB,
     unit: 'bytes',
     help: 'a request body, as sent and as inflated',
+  },
+  params_max: {
+    default: placeholdersMax,
+    min: 1,
+    max: placeholdersMax,
+    unit: 'values',
+    help: 'values in the params of one request, those in lists and objects included, and placeholders that lists expand to',
   },
   request_bytes_max: {
     default: 256 * MiB,

@@ -53,6 +53,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   row_bytes_max: [64 * MIB, 1024, 512 * MIB],
   results_bytes_max: [1024 * MIB, MIB, 1024 * 1024 * MIB],
   body_bytes_max: [16 * MIB, 1024, 1024 * MIB],
+  params_max: [65_535, 1, 65_535],
   request_bytes_max: [256 * MIB, MIB, 1024 * 1024 * MIB],
   request_bytes_per_user_max: [0, 0, 1024 * 1024 * MIB],
   header_bytes_max: [16 * 1024, 1024, MIB],

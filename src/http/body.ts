@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
@@ -13,12 +12,12 @@ export class RequestAbortedError extends Error {
 }
 
 /**
- * The text of a JSON request.
+ * The bytes of a JSON request.
  * @param bytesMax of the body as sent and, if it is compressed, of what it inflates to
  * @throws HttpError 400, 413, 415
  * @throws RequestAbortedError
  */
-export async function readJsonText(request: IncomingMessage, bytesMax: number): Promise<string> {
+export async function readJsonBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   checkContentType(request.headers['content-type']);
   if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw httpErrors.bodyTooLarge(bytesMax);
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
@@ -28,9 +27,7 @@ export async function readJsonText(request: IncomingMessage, bytesMax: number): 
   // Node hands a request over before the body that came in the same chunk, and runs no promise before it has taken that in.
   await null;
   if (request.destroyed) throw new RequestAbortedError('the request was cut off');
-  const bytes = encoding === 'gzip' ? await inflate(request, bytesMax) : await collectPlain(request, bytesMax);
-  if (!isUtf8(bytes)) throw httpErrors.badRequest('the body is not UTF-8');
-  return bytes.toString('utf8');
+  return encoding === 'gzip' ? inflate(request, bytesMax) : collectPlain(request, bytesMax);
 }
 
 function checkContentType(contentType: string | undefined): void {

@@ -9,9 +9,10 @@ import {
   logoutReply,
   verifyReply,
 } from '../protocol/databend/session-replies.ts';
+import { InvalidRequestError } from '../protocol/invalid-request.ts';
 import type { Queries } from '../query/queries.ts';
 import type { Sessions } from '../session/sessions.ts';
-import { readJsonText } from './body.ts';
+import { readJsonBytes } from './body.ts';
 import { httpErrors } from './http-error.ts';
 import { reply } from './reply.ts';
 
@@ -58,7 +59,7 @@ export class ClientSessions {
         if (client !== null) sessions.endOf(client, user, 'its client has logged out');
         return reply(response, logoutReply(databend));
       case 'heartbeat': {
-        const ids = heartbeatQueries(await readJsonText(request, Math.min(bodyBytesMax, heartbeatBytesMax)));
+        const ids = idsOf(await readJsonBytes(request, Math.min(bodyBytesMax, heartbeatBytesMax)));
         sessions.renew(client, user);
         return reply(response, heartbeatReply(databend, this.#touch(ids, user)));
       }
@@ -73,5 +74,15 @@ export class ClientSessions {
       if (query !== undefined) queries.touch(query);
       return query === undefined;
     });
+  }
+}
+
+/** @throws HttpError */
+function idsOf(heartbeat: Buffer): readonly string[] {
+  try {
+    return heartbeatQueries(heartbeat);
+  } catch (error) {
+    if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
+    throw error;
   }
 }

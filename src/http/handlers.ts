@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
-import { type DatabendRequest, parseQueryRequest as parseDatabend } from '../protocol/databend/request.ts';
+import { parseBody, requestOf } from '../protocol/databend/request.ts';
 import { closedReply, DatabendReplies, type DatabendServer, errorReply } from '../protocol/databend/response.ts';
 import { clientOf } from '../protocol/databend/session-replies.ts';
 import { heapBytes, stringBytes } from '../protocol/heap-bytes.ts';
+import { InvalidRequestError } from '../protocol/invalid-request.ts';
 import type { QueryReplies, Reply } from '../protocol/reply.ts';
-import { InvalidRequestError, type QueryRequest } from '../protocol/request.ts';
+import type { QueryRequest } from '../protocol/request.ts';
 import { parseQueryRequest } from '../protocol/v1/request.ts';
 import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
@@ -15,7 +16,7 @@ import type { RequestMemory } from '../query/request-memory.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { credentialsOf } from './auth.ts';
-import { RequestAbortedError, readJsonText } from './body.ts';
+import { RequestAbortedError, readJsonBytes } from './body.ts';
 import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
 import { type Dialect, dialectOf } from './dialects.ts';
 import { acceptsGzip } from './gzip.ts';
@@ -37,6 +38,7 @@ export interface HandlerLimits {
   readonly statementTimeoutSecs: number;
   /** The most that a request may ask its result to be kept for. */
   readonly resultTimeoutSecsMax: number;
+  readonly paramsMax: number;
   /** Of the session that a Databend client carries, as JSON. */
   readonly clientSessionBytesMax: number;
 }
@@ -130,32 +132,25 @@ export class Handlers {
     if (this.#draining && key === null) throw stopping();
     // Before the body is read: whoever is no user is not to fill the memory.
     const account = await this.#authenticate(request);
-    const text = await readJsonText(request, this.#parts.limits.bodyBytesMax);
+    const bytes = await readJsonBytes(request, this.#parts.limits.bodyBytesMax);
     const asGzip = acceptsGzip(request.headers['accept-encoding']);
     const isNamed = key !== null;
     const begin = (): Promise<Query> => {
-      const read = this.#read(dialect, text, request, account.user);
+      const read = this.#read(dialect, bytes, request, account.user);
       // A client that names its POST comes back for an answer that it has lost.
       return this.#begin(read, account, asGzip, isNamed, () => !isNamed && response.destroyed);
     };
     if (key === null) return this.#answerPage(await begin(), 0, asGzip, response, true);
-    const retried = await this.#retries.once(dialect, account.user, key, text, begin);
+    const retried = await this.#retries.once(dialect, account.user, key, bytes, begin);
     return this.#answerPage(queryOf(retried, dialect, key), 0, asGzip, response);
   }
 
-  #read(dialect: Dialect, text: string, { headers }: IncomingMessage, user: string): ReadRequest {
+  #read(dialect: Dialect, bytes: Buffer, { headers }: IncomingMessage, user: string): ReadRequest {
     const { limits, databend } = this.#parts;
     try {
-      if (dialect === 'v1') return { body: parseQueryRequest(text, limits), replies: null };
+      if (dialect === 'v1') return { body: parseQueryRequest(bytes, limits), replies: null };
       const client = clientOf(headers.cookie);
-      const sessionBytesMax = limits.clientSessionBytesMax;
-      const read: DatabendRequest = parseDatabend(text, {
-        user,
-        client,
-        handles: databend.handles,
-        limits,
-        sessionBytesMax,
-      });
+      const read = requestOf(parseBody(bytes, limits), { user, client, handles: databend.handles });
       return { body: read.request, replies: new DatabendReplies(databend, user, read.session, read.request.sql) };
     } catch (error) {
       if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);

@@ -37,7 +37,7 @@ export class Retries {
    * @param begin makes the query; called for the first of those that come with the key, or again if it has failed
    * @throws whatever `begin` throws, for all who wait for it
    */
-  async once(dialect: Dialect, user: string, key: string, body: string, begin: () => Promise<Query>): Promise<Retried> {
+  async once(dialect: Dialect, user: string, key: string, body: Buffer, begin: () => Promise<Query>): Promise<Retried> {
     const name = nameOf(dialect, user, key);
     const digest = hash('sha256', body, 'base64');
     const before = this.#begun.get(name);

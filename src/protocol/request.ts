@@ -1,4 +1,7 @@
-import type { CellFormat, Param, Params } from '../wire/statement.ts';
+import { isUtf8 } from 'node:buffer';
+import type { CellFormat, Param, Params, ParamValue } from '../wire/statement.ts';
+import { InvalidRequestError, oneLine } from './invalid-request.ts';
+import { scanJson } from './json-scan.ts';
 
 /** A validated body of POST /v1/query, of either dialect, with the defaults filled in. */
 export interface QueryRequest {
@@ -53,6 +56,10 @@ export interface PaginationMember {
 }
 
 export interface RequestLimits {
+  /** Values in `params`, those in lists and objects included. */
+  readonly paramsMax: number;
+  /** Of the session that a Databend client carries, as JSON. It is kept for as long as the query. */
+  readonly clientSessionBytesMax: number;
   readonly waitSecsMax: number;
   readonly pageRowsMax: number;
   readonly bufferRowsMax: number;
@@ -62,18 +69,18 @@ export interface RequestLimits {
   readonly resultTimeoutSecsMax: number;
 }
 
-/** The body is not a QueryRequest; the message says where and why. */
-export class InvalidRequestError extends Error {
-  override readonly name = 'InvalidRequestError';
-}
-
 const defaultRowsPerPage = 10_000;
 const defaultRowsInBuffer = 5_000_000;
 
-/** @throws InvalidRequestError */
-export function parseJson(text: string): unknown {
+/**
+ * The value of a JSON text, within limits on what it costs to parse it.
+ * @throws InvalidRequestError
+ */
+export function parseJson(bytes: Buffer, paramsMax: number): unknown {
+  scanJson(bytes, paramsMax);
+  if (!isUtf8(bytes)) throw new InvalidRequestError('the body is not UTF-8');
   try {
-    return JSON.parse(text);
+    return JSON.parse(bytes.toString());
   } catch (error) {
     throw new InvalidRequestError(`the body is not JSON: ${oneLine((error as Error).message)}`);
   }
@@ -108,49 +115,36 @@ export function paginationOf(member: PaginationMember, defaultWaitSecs: number, 
   };
 }
 
+/** What a list in `params` is: a value for each of as many placeholders, or one value, which is its JSON text. */
+export type ListParams = 'values' | 'text';
+
 /**
- * Values for placeholders as JSON has them: an array or object among them is given as its JSON text.
- * @throws InvalidRequestError if a number is larger than JSON's numbers are exact
+ * Values for placeholders. An object is bound as its JSON text.
+ * @throws InvalidRequestError for a list that cannot be a list of values
  */
-export function paramsOf(member: readonly unknown[] | { readonly [name: string]: unknown }): Params {
-  if (Array.isArray(member)) return member.map((value, index) => paramOf(value, `params[${index}]`));
-  return Object.fromEntries(Object.entries(member).map(([name, value]) => [name, paramOf(value, `params.${name}`)]));
+export function paramsOf(member: readonly unknown[] | { readonly [name: string]: unknown }, lists: ListParams): Params {
+  if (Array.isArray(member)) return member.map((value, index) => paramOf(value, lists, () => `params[${index}]`));
+  return Object.fromEntries(
+    Object.entries(member).map(([name, value]) => [name, paramOf(value, lists, () => `params.${name}`)]),
+  );
 }
 
-function paramOf(value: unknown, place: string): Param {
-  checkNesting(value, place, (leaf) => {
-    // The last digits of such a number are lost already, and nobody would notice; of one out of range JSON.parse makes an infinity.
-    if (typeof leaf !== 'number' || Number.isSafeInteger(leaf) || (Number.isFinite(leaf) && !Number.isInteger(leaf)))
-      return;
-    const name = oneLine(place).slice(0, 100);
+function paramOf(value: unknown, lists: ListParams, place: () => string): ParamValue {
+  if (typeof value !== 'object' || value === null) return value as Param;
+  if (lists === 'text' || !Array.isArray(value)) return JSON.stringify(value);
+  const name = oneLine(place()).slice(0, 100);
+  if (value.length === 0) {
     throw new InvalidRequestError(
-      `"${name}" is, or has in it, a number that JSON does not carry exactly; send it as a string`,
+      `"${name}" is an empty list, and SQL has no empty list: leave the condition out, or give it one value (null)`,
     );
-  });
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : (value as Param);
-}
-
-/** Deeper than any that means something, and far from what would use up the stack. */
-const depthMax = 100;
-
-/**
- * @param visit is given each value there that is no list and no object
- * @throws InvalidRequestError if what is nested there is nested deeper than it may be
- */
-export function checkNesting(
-  value: unknown,
-  place: string,
-  visit: (leaf: unknown) => void = () => {},
-  depth = 0,
-): void {
-  if (typeof value !== 'object' || value === null) {
-    visit(value);
-    return;
   }
-  if (depth > depthMax) {
-    throw new InvalidRequestError(`"${oneLine(place).slice(0, 100)}" is nested deeper than ${depthMax} levels`);
+  if (value.some((element) => typeof element === 'object' && element !== null)) {
+    throw new InvalidRequestError(
+      `"${name}" is a list that contains a list or an object; a list must contain only values for placeholders: ` +
+        'send JSON text as a string',
+    );
   }
-  for (const member of Object.values(value)) checkNesting(member, place, visit, depth + 1);
+  return value as readonly Param[];
 }
 
 /** @throws InvalidRequestError */
@@ -158,10 +152,6 @@ export function bounded(member: string, asked: number | undefined, byDefault: nu
   if (asked === undefined) return Math.min(byDefault, max);
   if (asked > max) throw new InvalidRequestError(`"${member}" is ${asked}; it must be from 1 to ${max}`);
   return asked;
-}
-
-export function oneLine(text: string): string {
-  return text.replace(/[^\x20-\x7e]+/g, '?');
 }
 
 /** What is wrong with a body, as its validator tells it. */

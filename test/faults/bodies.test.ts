@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
-import { InvalidRequestError, type QueryRequest } from '#src/protocol/request.js';
+import { InvalidRequestError } from '#src/protocol/invalid-request.js';
+import type { QueryRequest } from '#src/protocol/request.js';
 import { parseQueryRequest } from '#src/protocol/v1/request.js';
 import { figure, measured, testMsMax } from '../support/form.ts';
 import { generator, invalidText, pick, type Random, seedOf } from '../support/random.ts';
@@ -27,6 +28,8 @@ const limits = {
   bufferRowsMax: 5_000_000,
   statementTimeoutSecs: 10,
   resultTimeoutSecsMax: 4,
+  paramsMax: 65_535,
+  clientSessionBytesMax: 65_536,
 };
 /** A refusal is one line that a person can read. */
 const reasonLengthMax = 400;
@@ -572,7 +575,7 @@ function own(value: Json, name: string): unknown {
 /** What the parser makes of a text. Whatever it throws but a refusal in one line fails the test. */
 function parsed(text: string): QueryRequest | null {
   try {
-    return parseQueryRequest(text, limits);
+    return parseQueryRequest(Buffer.from(text), limits);
   } catch (error) {
     if (!(error instanceof InvalidRequestError)) throw error;
     if (!isOneLine(error.message)) throw new Error(`it is no line to be read: ${JSON.stringify(error.message)}`);

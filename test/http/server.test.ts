@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
-import { RequestAbortedError, readJsonText } from '#src/http/body.js';
+import { RequestAbortedError, readJsonBytes } from '#src/http/body.js';
 import type { Handlers } from '#src/http/handlers.js';
 import { HostNames } from '#src/http/host-names.js';
 import { httpErrors } from '#src/http/http-error.js';
@@ -115,7 +115,7 @@ t.test('a request whose client has gone is answered to nobody and logged as no d
   const signals = new EventEmitter<{ seen: []; over: [unknown] }>();
   const { url, events } = await start(t, async (_route, request) => {
     signals.emit('seen');
-    await readJsonText(request, MIB).catch((error: unknown) => {
+    await readJsonBytes(request, MIB).catch((error: unknown) => {
       signals.emit('over', error);
       throw error;
     });
@@ -263,7 +263,7 @@ t.test('D6: CONNECT is refused in words, behind the answers to what came before 
 
 t.test('D6: a request for another protocol is answered as if it did not ask for one', async (t) => {
   const { url } = await start(t, async (_route, request, response) => {
-    replyText(response, 200, request.method === 'POST' ? await readJsonText(request, MIB) : 'ok');
+    replyText(response, 200, request.method === 'POST' ? String(await readJsonBytes(request, MIB)) : 'ok');
   });
   const keep = { Connection: 'keep-alive, Upgrade' };
   const web = requestText('GET /health HTTP/1.1', { ...keep, Upgrade: 'websocket' });
@@ -308,7 +308,7 @@ t.test('a request line or headers past the limit get 431', async (t) => {
 t.test('a request that does not arrive in time gets 408', async (t) => {
   const { url } = await start(
     t,
-    async (_route, request, response) => replyText(response, 200, await readJsonText(request, MIB)),
+    async (_route, request, response) => replyText(response, 200, String(await readJsonBytes(request, MIB))),
     { requestTimeoutMs: 300 },
   );
   const requests: [string, string | Buffer][] = [
@@ -364,7 +364,7 @@ t.test('a connection on which nothing happens is closed', async (t) => {
 t.test('a client that still sends a refused body gets to read the refusal', async (t) => {
   const { url } = await start(t, async (_route, request, response) => {
     if (request.method === 'GET') throw httpErrors.notFound('nothing');
-    replyText(response, 200, await readJsonText(request, MIB));
+    replyText(response, 200, String(await readJsonBytes(request, MIB)));
   });
   const length = 24 * MIB;
   const piece = Buffer.alloc(256 * 1024, ' ');
@@ -387,7 +387,7 @@ t.test('a client that still sends a refused body gets to read the refusal', asyn
 });
 
 t.test('a refused client that never stops sending is cut off', async (t) => {
-  const { url } = await start(t, (_route, request) => readJsonText(request, MIB).then(() => {}));
+  const { url } = await start(t, (_route, request) => readJsonBytes(request, MIB).then(() => {}));
   const begin = performance.now();
   const { replies } = await exchange(url, (socket) => {
     socket.write(requestText('POST /v1/query HTTP/1.1', CHUNKED_JSON));
@@ -464,7 +464,7 @@ t.test('pipelined requests are answered in order', async (t) => {
 
 t.test('a request that is whole keeps its connection, be it refused or not', async (t) => {
   const { url } = await start(t, async (_route, request, response) => {
-    const text = await readJsonText(request, MIB);
+    const text = String(await readJsonBytes(request, MIB));
     if (text === 'bad') throw httpErrors.badRequest('no');
     replyText(response, 200, text);
   });
@@ -498,7 +498,7 @@ t.test('a good request and garbage behind it: the good one is answered', async (
 
 t.test('HTTP/1.0, Expect: 100-continue and HEAD are answered as they should be', async (t) => {
   const { url } = await start(t, async (route, request, response) => {
-    replyText(response, 200, route.name === 'query' ? await readJsonText(request, MIB) : 'ok');
+    replyText(response, 200, route.name === 'query' ? String(await readJsonBytes(request, MIB)) : 'ok');
   });
   const old = await exchange(url, 'GET /health HTTP/1.0\r\n\r\n');
   t.match(old.replies, [{ status: 200, body: 'ok' }]);

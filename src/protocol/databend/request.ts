@@ -1,10 +1,9 @@
 import type { CellFormat } from '../../wire/statement.ts';
+import { InvalidRequestError } from '../invalid-request.ts';
 import {
-  checkNesting,
   databaseOf,
   describeError,
   firstErrorOf,
-  InvalidRequestError,
   type PaginationMember,
   paginationOf,
   paramsOf,
@@ -30,27 +29,30 @@ export interface DatabendRequest {
   readonly session: ClientSession;
 }
 
-/** Who sends the body, and what it is held to. */
+/** A body as it was parsed: which session its statement runs in is not resolved yet. */
+export interface DatabendBody {
+  readonly request: Omit<QueryRequest, 'session'>;
+  readonly session: ClientSession;
+}
+
+/** Who sends the body. */
 export interface RequestContext {
   readonly user: string;
   /** The client, as its login has named it; null if it has not. */
   readonly client: string | null;
   readonly handles: Handles;
-  readonly limits: RequestLimits;
-  /** Of the session's JSON, which is kept for as long as the query. */
-  readonly sessionBytesMax: number;
 }
 
 const defaultWaitSecs = 10;
 const nullSetting = 'format_null_as_str';
 
 /**
- * The body of a POST. What Databend knows and we do not is passed over.
- * @throws InvalidRequestError, also for a handle that is none of ours
+ * The body of a POST. Members that Databend knows and Sluice does not are ignored. It depends on nothing but its arguments, so
+ * that any thread can call it.
+ * @throws InvalidRequestError
  */
-export function parseQueryRequest(text: string, context: RequestContext): DatabendRequest {
-  const { user, client, handles, limits, sessionBytesMax } = context;
-  const body = parseJson(text);
+export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
+  const body = parseJson(bytes, limits.paramsMax);
   if (!validate(body)) throw new InvalidRequestError(describeError(firstErrorOf(validate)));
   const { sql, params, session, pagination, stage_attachment } = body as QueryRequestBody;
   if (stage_attachment !== undefined && stage_attachment !== null) {
@@ -59,23 +61,16 @@ export function parseQueryRequest(text: string, context: RequestContext): Databe
     );
   }
   const carried = session ?? {};
-  checkNesting(carried, 'session');
-  if (text.length > sessionBytesMax && JSON.stringify(carried).length > sessionBytesMax) {
+  const sessionBytesMax = limits.clientSessionBytesMax;
+  if (bytes.length > sessionBytesMax && JSON.stringify(carried).length > sessionBytesMax) {
     throw new InvalidRequestError(`"session" is larger than ${sessionBytesMax} bytes (--client_session_bytes_max)`);
   }
-  const held = heldSessionOf(carried, user, handles);
   const { wait_time_secs, max_rows_per_page, max_rows_in_buffer } = pagination ?? {};
   return {
     session: carried,
     request: {
       sql,
-      ...(params === undefined || params === null ? {} : { params: paramsOf(params) }),
-      session: held ?? {
-        type: 'carried',
-        database: databaseOf(carried.database),
-        variables: variablesOf(carried),
-        client,
-      },
+      ...(params === undefined || params === null ? {} : { params: paramsOf(params, 'text') }),
       pagination: paginationOf(
         {
           ...(wait_time_secs == null ? {} : { wait_time_secs }),
@@ -90,6 +85,27 @@ export function parseQueryRequest(text: string, context: RequestContext): Databe
       ),
       timeoutSecs: null,
       cells: cellsOf(carried),
+    },
+  };
+}
+
+/**
+ * The request with the session that its statement runs in.
+ * @throws InvalidRequestError for a handle that is none of ours
+ */
+export function requestOf({ request, session }: DatabendBody, context: RequestContext): DatabendRequest {
+  const { user, client, handles } = context;
+  const held = heldSessionOf(session, user, handles);
+  return {
+    session,
+    request: {
+      ...request,
+      session: held ?? {
+        type: 'carried',
+        database: databaseOf(session.database),
+        variables: variablesOf(session),
+        client,
+      },
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { Reply } from '../reply.ts';
+import { parseJson } from '../request.ts';
 import { type DatabendServer, versionHeader, versionOf } from './response.ts';
 
 /** The answer to a login. There are no tokens: to open a connection later, the password itself is needed, which nobody keeps. */
@@ -34,16 +35,12 @@ export function clientOf(cookie: string | undefined): string | null {
 }
 
 /**
- * The ids of the queries that a heartbeat names: `{"node_to_queries": {"<node>": ["<id>", …]}}`. What else a body may hold
- * is passed over.
+ * The ids of the queries that a heartbeat names: `{"node_to_queries": {"<node>": ["<id>", …]}}`. Other members are ignored.
+ * @throws InvalidRequestError
  */
-export function heartbeatQueries(text: string): readonly string[] {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    return [];
-  }
+export function heartbeatQueries(bytes: Buffer): readonly string[] {
+  // A heartbeat has no params.
+  const body = parseJson(bytes, 0);
   const nodes = (body as { node_to_queries?: unknown } | null)?.node_to_queries;
   if (typeof nodes !== 'object' || nodes === null) return [];
   return Object.values(nodes)

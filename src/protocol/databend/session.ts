@@ -1,6 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { SessionState } from '../../wire/statement.ts';
-import { InvalidRequestError, type OldSession } from '../request.ts';
+import { InvalidRequestError } from '../invalid-request.ts';
+import type { OldSession } from '../request.ts';
 
 /** The `session` of requests and responses: state that the client carries. Members that are not named are given back as they came. */
 export interface ClientSession {

@@ -1,9 +1,9 @@
+import { InvalidRequestError } from '../invalid-request.ts';
 import {
   bounded,
   databaseOf,
   describeError,
   firstErrorOf,
-  InvalidRequestError,
   memberOf,
   type PaginationMember,
   paginationOf,
@@ -32,8 +32,8 @@ const defaultWaitSecs = 1;
  * The body of a POST (decisions, "Request").
  * @throws InvalidRequestError
  */
-export function parseQueryRequest(text: string, limits: RequestLimits): QueryRequest {
-  const body = parseJson(text);
+export function parseQueryRequest(bytes: Buffer, limits: RequestLimits): QueryRequest {
+  const body = parseJson(bytes, limits.paramsMax);
   if (!validate(body)) throw new InvalidRequestError(describe(firstErrorOf(validate), body));
   const {
     sql,
@@ -46,7 +46,7 @@ export function parseQueryRequest(text: string, limits: RequestLimits): QueryReq
   const keptMax = limits.resultTimeoutSecsMax;
   return {
     sql,
-    ...(params === undefined ? {} : { params: paramsOf(params) }),
+    ...(params === undefined ? {} : { params: paramsOf(params, 'values') }),
     session:
       session.id === undefined
         ? { type: 'new', database: databaseOf(session.database), maxIdleSecs: session.max_idle_time ?? 0 }

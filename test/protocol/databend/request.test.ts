@@ -1,7 +1,7 @@
 import t from 'tap';
-import { type DatabendRequest, parseQueryRequest } from '#src/protocol/databend/request.js';
+import { type DatabendRequest, parseBody, requestOf } from '#src/protocol/databend/request.js';
 import { Handles } from '#src/protocol/databend/session.js';
-import { InvalidRequestError } from '#src/protocol/request.js';
+import { InvalidRequestError } from '#src/protocol/invalid-request.js';
 
 const limits = {
   waitSecsMax: 50,
@@ -9,11 +9,17 @@ const limits = {
   bufferRowsMax: 5_000_000,
   statementTimeoutSecs: 3_600,
   resultTimeoutSecsMax: 3_600,
+  paramsMax: 65_535,
+  clientSessionBytesMax: 1_024,
 };
-const context = { user: 'ann', client: null, handles: new Handles(), limits, sessionBytesMax: 1_024 };
+const context = { user: 'ann', client: null, handles: new Handles(), limits };
 
 function parse(body: unknown, changed: Partial<typeof context> = {}): DatabendRequest {
-  return parseQueryRequest(JSON.stringify(body), { ...context, ...changed });
+  return parseText(JSON.stringify(body), { ...context, ...changed });
+}
+
+function parseText(text: string, given = context): DatabendRequest {
+  return requestOf(parseBody(Buffer.from(text), given.limits), given);
 }
 
 t.test('a request with only sql gets the defaults', async (t) => {
@@ -99,7 +105,15 @@ t.test('what is no request is refused in words', async (t) => {
     ['{"sql":"x","stage_attachment":{"location":"@s"}}', /there are no stages/],
     [JSON.stringify({ sql: 'x', session: { role: 'x'.repeat(1_024) } }), /--client_session_bytes_max/],
   ] as const) {
-    t.throws(() => parseQueryRequest(text, context), reason, text.slice(0, 100));
+    t.throws(() => parseText(text), reason, text.slice(0, 100));
   }
   t.ok(parse({ sql: 'x'.repeat(5_000), session: { role: 'r' } }), 'a long statement is no long session');
+});
+
+t.test('A7: a list in params is bound as its JSON text, and numbers that are not exact are refused', async (t) => {
+  t.strictSame(parse({ sql: 'x', params: [[1, 'a'], [], [[{}]]] }).request.params, ['[1,"a"]', '[]', '[[{}]]']);
+  t.throws(() => parseText('{"sql":"x","params":[[0.12345678901234567890]]}'), /"params\[0\]".*as a string/);
+  const nested = (levels: number) => `{"sql":"x","params":[${'['.repeat(levels)}${']'.repeat(levels)}]}`;
+  t.ok(parseText(nested(100)));
+  t.throws(() => parseText(nested(101)), /"params\[0\]" is nested deeper than 100 levels/);
 });

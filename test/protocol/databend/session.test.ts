@@ -6,7 +6,7 @@ import {
   sessionAfter,
   sessionWithoutHeld,
 } from '#src/protocol/databend/session.js';
-import { InvalidRequestError } from '#src/protocol/request.js';
+import { InvalidRequestError } from '#src/protocol/invalid-request.js';
 
 const id = '0123456789abcdef0123456789abcdef';
 const state = { schema: null, variables: {}, inTransaction: false, isHeld: false };

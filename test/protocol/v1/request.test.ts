@@ -1,5 +1,5 @@
 import t from 'tap';
-import { InvalidRequestError } from '#src/protocol/request.js';
+import { InvalidRequestError } from '#src/protocol/invalid-request.js';
 import { parseQueryRequest } from '#src/protocol/v1/request.js';
 
 const limits = {
@@ -8,17 +8,23 @@ const limits = {
   bufferRowsMax: 5_000_000,
   statementTimeoutSecs: 3_600,
   resultTimeoutSecsMax: 3_600,
+  paramsMax: 65_535,
+  clientSessionBytesMax: 65_536,
 };
 
 const pagination = { waitSecs: 1, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 };
 
 function parse(body: unknown, changed: Partial<typeof limits> = {}): ReturnType<typeof parseQueryRequest> {
-  return parseQueryRequest(JSON.stringify(body), { ...limits, ...changed });
+  return parseText(JSON.stringify(body), { ...limits, ...changed });
 }
 
-function reasonAgainst(text: string): string {
+function parseText(text: string | Buffer, given = limits): ReturnType<typeof parseQueryRequest> {
+  return parseQueryRequest(Buffer.from(text as string), given);
+}
+
+function reasonAgainst(text: string | Buffer): string {
   try {
-    parseQueryRequest(text, limits);
+    parseText(text);
   } catch (error) {
     if (error instanceof InvalidRequestError) return error.message;
     throw error;
@@ -109,7 +115,7 @@ t.test('the rows of a page and of the buffer go from 1 up to the options', async
 });
 
 t.test('integers may be written in any way that JSON has for them', async (t) => {
-  const { waitSecs } = parseQueryRequest('{"sql":"","pagination":{"wait_time_secs":2.0e0}}', limits).pagination;
+  const { waitSecs } = parseText('{"sql":"","pagination":{"wait_time_secs":2.0e0}}').pagination;
   t.equal(waitSecs, 2);
 });
 
@@ -210,7 +216,7 @@ t.test('a member named __proto__ changes no object', async (t) => {
 });
 
 t.test('of a member that comes twice the last one counts', async (t) => {
-  t.equal(parseQueryRequest('{"sql":"a","sql":"b"}', limits).sql, 'b');
+  t.equal(parseText('{"sql":"a","sql":"b"}').sql, 'b');
 });
 
 t.test('E (result_timeout_secs): it is taken within the limit of the option, and refused beyond', async (t) => {
@@ -223,4 +229,35 @@ t.test('E (result_timeout_secs): it is taken within the limit of the option, and
   );
   t.equal(reasonAgainst('{"sql":"","result_timeout_secs":0}'), '"result_timeout_secs" must be >= 1');
   t.equal(reasonAgainst('{"sql":"","result_timeout_secs":"60"}'), '"result_timeout_secs" must be an integer');
+});
+
+t.test('A7: a list of scalars in params is a list of values; what cannot be one is refused', async (t) => {
+  t.strictSame(parse({ sql: '', params: [[1, 'a', null, true, 0.5], 2] }).params, [[1, 'a', null, true, 0.5], 2]);
+  t.strictSame(parse({ sql: '', params: { ids: [1, 2] } }).params, { ids: [1, 2] });
+  t.strictSame(parse({ sql: '', params: [{ a: [1, []] }, '[1]'] }).params, ['{"a":[1,[]]}', '[1]'], 'JSON text');
+  t.match(reasonAgainst('{"sql":"","params":[1,[]]}'), /^"params\[1\]" is an empty list/);
+  t.match(reasonAgainst('{"sql":"","params":{"ids":[]}}'), /^"params.ids" is an empty list/);
+  for (const list of ['[[1]]', '[1,{}]']) {
+    t.match(
+      reasonAgainst(`{"sql":"","params":[${list}]}`),
+      /^"params\[0\]" is a list that contains a list or an object/,
+    );
+  }
+});
+
+t.test('A7: numbers in params that JSON does not carry exactly are refused, fractions too', async (t) => {
+  for (const number of ['0.12345678901234567890', '9007199254740993', '1e400']) {
+    const reason = reasonAgainst(`{"sql":"","params":[{"a":${number}}]}`);
+    t.equal(
+      reason,
+      `"params[0]" is or contains the number ${number}, which a JSON number (a double) does not carry exactly; send it as a string`,
+    );
+  }
+  t.strictSame(parseText('{"sql":"","params":[0.1,1e3,1.50,100.0,5e-1]}').params, [0.1, 1000, 1.5, 100, 0.5]);
+});
+
+t.test('what is not UTF-8 is refused', async (t) => {
+  for (const hex of ['ff', 'c328', 'e28228', 'c0af', 'eda080', 'f4908080', '7b22c3', 'fffe7b00']) {
+    t.equal(reasonAgainst(Buffer.from(hex, 'hex')), 'the body is not UTF-8', hex);
+  }
 });
