@@ -210,6 +210,7 @@ function build(
         killTimeoutMs: config.kill_timeout_secs * 1_000,
         rowBytesMax: config.row_bytes_max,
         paramsBytesMax: config.body_bytes_max,
+        paramsMax: config.params_max,
         spill: {
           folder: spillFolder(config),
           bytesMax: config.spill_bytes_max,
@@ -294,6 +295,7 @@ function build(
       gzipLevel: config.gzip_level,
       statementTimeoutSecs: config.statement_timeout_secs,
       resultTimeoutSecsMax: Math.max(config.result_timeout_secs_max, config.result_timeout_secs),
+      paramsMax: config.params_max,
       clientSessionBytesMax: config.client_session_bytes_max,
     },
     anonymous:

@@ -83,6 +83,7 @@ for (const server of await sharedServers()) {
       killTimeoutMs: 10_000,
       rowBytesMax: 16 * MiB,
       paramsBytesMax: 1024,
+      paramsMax: 1024,
       spill,
       readOnly: false,
     };

@@ -59,6 +59,9 @@ export const causes = {
   paramCount: (placeholders: number, values: number): Cause =>
     own(1210, `the statement has ${counted(placeholders, 'placeholder')}, and params has ${counted(values, 'value')}`),
   paramMissing: (name: string): Cause => own(1210, `params has no value for the placeholder :${name}`),
+  /** What the servers say to more placeholders than they allow (ER_PS_MANY_PARAM). */
+  paramsTooMany: (max: number): Cause =>
+    own(1390, `the lists in params expand to more than ${max} placeholders (--params_max)`),
   paramsTooLarge: (max: number): Cause =>
     own(
       1210,

@@ -53,6 +53,8 @@ export interface WorkerLimits {
   readonly rowBytesMax: number;
   /** Values of one statement's placeholders, each as often as it is used. */
   readonly paramsBytesMax: number;
+  /** Placeholders of one statement, those that lists expand to included. */
+  readonly paramsMax: number;
   readonly spill: SpillLimits;
   /** Every statement is held to a read-only transaction, or refused. */
   readonly readOnly: boolean;

@@ -72,8 +72,11 @@ export type CellFormat = 'typed' | 'strings' | 'strings, NULL too';
 /** A value for a placeholder. What is too large or too exact for a number comes as a string. */
 export type Param = null | boolean | number | string;
 
+/** One value for one placeholder, or a list with a value for each of as many placeholders as it has values. */
+export type ParamValue = Param | readonly Param[];
+
 /** Values for `?`, in order, or for `:name`. */
-export type Params = readonly Param[] | { readonly [name: string]: Param };
+export type Params = readonly ParamValue[] | { readonly [name: string]: ParamValue };
 
 /**
  * What becomes of the session when its statement has ended: it is kept as it is; it is made as new; or it is held, which is

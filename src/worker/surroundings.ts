@@ -18,6 +18,8 @@ import { setVariables } from './variables.ts';
 /** It tells the state of the session, and leaves warnings as they are; but ROW_COUNT() is 0 behind it. */
 const ping = new WayBack([{ type: 'ping' }]);
 
+type ParamLimits = Pick<WorkerLimits, 'paramsBytesMax' | 'paramsMax'>;
+
 /**
  * Has a statement prepared, and binds its parameters. If that cannot be done it is closed again.
  * @returns why it is not to be run, if there is nothing to run or the parameters do not suit it
@@ -27,15 +29,17 @@ async function prepare(
   connection: Connection,
   sql: string,
   params: Params,
-  bytesMax: number,
+  { paramsBytesMax, paramsMax }: ParamLimits,
 ): Promise<BoundStatement | Cause> {
   // MySQL would say of comments that they cannot be prepared.
   if (saysNothing(sql)) return emptyQuery;
-  const statement = positional(sql, params);
+  const statement = positional(sql, params, paramsMax);
   if ('missing' in statement) return causes.paramMissing(statement.missing);
+  if ('placeholders' in statement) return causes.paramCount(statement.placeholders, Object.keys(params).length);
+  if ('tooMany' in statement) return causes.paramsTooMany(paramsMax);
   const { values } = statement;
   // A name that is used often has its value sent as often.
-  if (boundBytes(values) > bytesMax) return causes.paramsTooLarge(bytesMax);
+  if (boundBytes(values) > paramsBytesMax) return causes.paramsTooLarge(paramsBytesMax);
   const { id, placeholders } = await connection.prepare(statement.sql);
   if (placeholders === values.length) return { id, values };
   connection.closeStatement(id);
@@ -57,7 +61,7 @@ export class Surroundings {
   readonly #connection: Connection;
   readonly #cleanState: CleanState;
   readonly #readOnly: boolean;
-  readonly #paramsBytesMax: number;
+  readonly #paramLimits: ParamLimits;
   readonly #host: SurroundingsHost;
   /** Of the statements that were run with `hold` since the connection was as new; null if there were none. */
   #held: HeldSession | null = null;
@@ -71,13 +75,13 @@ export class Surroundings {
   constructor(
     connection: Connection,
     cleanState: CleanState,
-    { readOnly, paramsBytesMax }: Pick<WorkerLimits, 'readOnly' | 'paramsBytesMax'>,
+    { readOnly, paramsBytesMax, paramsMax }: ParamLimits & Pick<WorkerLimits, 'readOnly'>,
     host: SurroundingsHost,
   ) {
     this.#connection = connection;
     this.#cleanState = cleanState;
     this.#readOnly = readOnly;
-    this.#paramsBytesMax = paramsBytesMax;
+    this.#paramLimits = { paramsBytesMax, paramsMax };
     this.#host = host;
   }
 
@@ -146,7 +150,7 @@ export class Surroundings {
       const begin = execution.after === 'clean' && this.#held === null ? beginReadOnly : beginReadOnlyAgain;
       if (this.#readOnly) await begin.run(connection);
       if (params !== null && !this.#host.isClosed) {
-        statement = await prepare(connection, execution.sql, params, this.#paramsBytesMax);
+        statement = await prepare(connection, execution.sql, params, this.#paramLimits);
       }
     } catch (error) {
       failure = error as DriverError;

@@ -24,7 +24,7 @@ for (const server of await sharedServers()) {
       query(sluice.url, sql, { body: { params, pagination: { wait_time_secs: 10 }, ...more } });
 
     await t.test('every kind of JSON is bound as what it is', async (t) => {
-      const values = [null, true, false, 7, -2.5, 'x', { a: [1, "'"] }, [1, null]];
+      const values = [null, true, false, 7, -2.5, 'x', { a: [1, "'"] }, '[1,null]'];
       const { last, rows } = await run(`SELECT ${values.map((_, at) => `? AS p${at}`).join()}`, values);
       t.equal(last.error, null);
       t.strictSame(rows, [[null, 1, 0, 7, -2.5, 'x', `{"a":[1,"'"]}`, '[1,null]']]);
@@ -57,6 +57,28 @@ for (const server of await sharedServers()) {
         t.equal((await post(sluice.url, { sql: 'SELECT ?', params: [{ a: [2 ** 60] }] })).status, 400, 'nested too');
       },
     );
+
+    await t.test('A7: a list is a value for each of as many placeholders', async (t) => {
+      const sql = 'SELECT 7 IN (?), 3 IN (?), ?';
+      t.strictSame((await run(sql, [[1, 7], [1, 7], 'x'])).rows, [[1, 0, 'x']]);
+      t.strictSame((await run('SELECT 7 IN (:ids), :one, 3 IN (:ids)', { ids: [1, 7], one: 1 })).rows, [[1, 1, 0]]);
+      const many = Array.from({ length: 65_535 }, (_, index) => index);
+      t.strictSame((await run('SELECT 65534 IN (?)', [many])).rows, [[1]], 'as many as the database allows');
+      t.match((await run('SELECT 1 IN (:a), 1 IN (:a)', { a: many })).last.error, {
+        code: 1390,
+        outcome: 'not_started',
+      });
+      t.match((await run('SELECT ?, ?', [[1, 2]])).last.error, { code: 1210, outcome: 'not_started' });
+      const empty = await post(sluice.url, { sql: 'SELECT 1 IN (?)', params: [[]] });
+      t.equal(empty.status, 400);
+      t.match(empty.text, /"params\[0\]" is an empty list/);
+    });
+
+    await t.test('A7: a fraction that JSON does not carry exactly is refused', async (t) => {
+      const refused = await post(sluice.url, '{"sql":"SELECT ?","params":[0.12345678901234567890]}');
+      t.equal(refused.status, 400);
+      t.match(refused.text, /"params\[0\]".*0\.12345678901234567890.*as a string/);
+    });
 
     await t.test('by name, a value may be used often, and what is no placeholder is left alone', async (t) => {
       const { rows } = await run("SELECT :a, :b, :a, ':a', '\\':b' /* :c */ -- :d", { a: 1, b: 'two', more: 3 });

@@ -151,6 +151,7 @@ export function task(server: DatabaseServer, database: string | null, limits: Pa
       killTimeoutMs: 10_000,
       rowBytesMax: 64 * MiB,
       paramsBytesMax: 128 * MiB,
+      paramsMax: 65_535,
       spill: noSpill,
       readOnly: false,
       ...limits,

@@ -1,6 +1,11 @@
 import t from 'tap';
-import { positional } from '#src/worker/placeholders.js';
+import type { Params } from '#src/wire/statement.js';
+import { positional as positionalWithin } from '#src/worker/placeholders.js';
 import { pick, seeded } from '../support/random.ts';
+
+function positional(sql: string, params: Params): ReturnType<typeof positionalWithin> {
+  return positionalWithin(sql, params, 65_535);
+}
 
 const params = { a: 1, b: 'two', _c3: null, A: true };
 
@@ -52,6 +57,31 @@ t.test('an array is for a statement as it stands', (t) => {
   t.end();
 });
 
+t.test('A7: a list expands to a placeholder for each of its values', async (t) => {
+  for (const [sql, given, rewritten, ...values] of [
+    ['a IN (?)', [[1, 2]], 'a IN (?, ?)', 1, 2],
+    ['a IN (?) AND b = ?', [[1], 2], 'a IN (?) AND b = ?', 1, 2],
+    ['? IN (?)', [null, ['x', null, true]], '? IN (?, ?, ?)', null, 'x', null, true],
+    ['\'?\' "?" `?` /* ? */ -- ?\n? # ?', [[1, 2]], '\'?\' "?" `?` /* ? */ -- ?\n?, ? # ?', 1, 2],
+    ["'\\'?' ? --?", [[1, 2], 3], "'\\'?' ?, ? --?", 1, 2, 3],
+    ['/*! ? */', [[1, 2]], '/*! ?, ? */', 1, 2],
+    ['a IN (:ids) OR b IN (:ids) OR :x', { ids: [1, 2], x: 3 }, 'a IN (?, ?) OR b IN (?, ?) OR ?', 1, 2, 1, 2, 3],
+  ] as const) {
+    t.strictSame(positional(sql, given), { sql: rewritten, values }, sql);
+  }
+  t.strictSame(positional('?, ?', [[1]]), { placeholders: 2 });
+  t.strictSame(positional('?', [[1], 2]), { placeholders: 1 });
+  t.strictSame(positional("'?'", [[1]]), { placeholders: 0 });
+});
+
+t.test('A7: lists expand to no more placeholders than are allowed', async (t) => {
+  const list = (length: number): number[] => Array.from({ length }, () => 1);
+  t.match(positionalWithin('?', [list(10)], 10), { values: list(10) });
+  t.strictSame(positionalWithin('?', [list(11)], 10), { tooMany: true });
+  t.strictSame(positionalWithin(':a :a', { a: list(6) }, 10), { tooMany: true });
+  t.match(positionalWithin(':a :a', { a: list(5) }, 10), { values: list(10) });
+});
+
 t.test('whatever stands between, placeholders are found and the rest is left as it is', (t) => {
   const random = seeded(t);
   const pieces = [
@@ -89,7 +119,7 @@ t.test('whatever stands between, placeholders are found and the rest is left as 
       values.push(params[name]);
     }
     const found = positional(sql, params);
-    if ('missing' in found || found.sql !== expected || JSON.stringify(found.values) !== JSON.stringify(values)) {
+    if (!('sql' in found) || found.sql !== expected || JSON.stringify(found.values) !== JSON.stringify(values)) {
       t.fail(JSON.stringify({ sql, expected, found }));
     }
   }
@@ -102,7 +132,7 @@ t.test('anything at all comes to an end', (t) => {
   for (let round = 0; round < 50_000; round++) {
     const sql = Array.from({ length: random(14) }, () => pick(random, characters)).join('');
     const found = positional(sql, { ...params, aa: 1, aaa: 1 });
-    if ('missing' in found) continue;
+    if (!('sql' in found)) continue;
     // As many stand there as have values.
     const count = (text: string): number => text.split('?').length - 1;
     if (count(found.sql) - count(sql) !== found.values.length) t.fail(JSON.stringify({ sql, found }));
