@@ -441,6 +441,13 @@ const numberOptions = {
     unit: 's',
     help: 'how long results may still be read after SIGTERM',
   },
+  drain_idle_secs: {
+    default: 5,
+    min: 0,
+    max: timerSecsMax,
+    unit: 's',
+    help: 'after SIGTERM, the server does not wait for a result that has not been polled for this long',
+  },
   embedded_start_secs: {
     default: 60,
     min: 1,

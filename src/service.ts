@@ -143,7 +143,8 @@ export class Service {
     this.#handlers.drain();
     this.#server.drain();
     this.#observe({ type: 'draining', queries: this.#queries.size, drainMs });
-    await Promise.all([this.#queries.read(drainMs), this.#server.empty(Math.min(noticeMs, drainMs))]);
+    const drainIdleMs = this.#config.drain_idle_secs * 1_000;
+    await Promise.all([this.#queries.read(drainMs, drainIdleMs), this.#server.empty(Math.min(noticeMs, drainMs))]);
     await this.#end(this.#config.kill_timeout_secs * 1_000, answerMs);
   }
 

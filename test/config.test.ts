@@ -62,6 +62,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   http_idle_secs: [120, 1, 86_400],
   http_connections_max: [20_000, 1, 1_000_000],
   drain_secs: [30, 0, 2_147_483],
+  drain_idle_secs: [5, 0, 2_147_483],
   embedded_start_secs: [60, 1, 3600],
   held_session_idle_secs: [300, 1, 86_400],
   client_session_bytes_max: [65_536, 1_024, 1_048_576],

@@ -27,6 +27,8 @@ interface Entry {
   readonly timer: NodeJS.Timeout;
   readonly timeoutMs: number;
   polls: number;
+  /** When it was last answered while the server drains, as `performance.now()` tells the time; 0 if it was not. */
+  answeredAt: number;
   /** Runs while a client that has hung up stays away. */
   awayTimer: NodeJS.Timeout | null;
 }
@@ -46,7 +48,7 @@ export class Queries {
   readonly #removals: Removals;
   readonly #runningByUser = new Counts();
   readonly #unreadByUser = new Counts();
-  #onEmpty: (() => void) | null = null;
+  #drain: { readonly startedAt: number; readonly idleMs: number; readonly done: () => void } | null = null;
 
   constructor(options: QueriesOptions, observe: Observe) {
     this.#options = options;
@@ -74,7 +76,7 @@ export class Queries {
   add(query: Query, sql: string, timeoutMs = this.#options.resultTimeoutMs): void {
     const { id, owner, sessionId } = query.identity;
     const timer = setTimeout(() => this.#expire(id), timeoutMs);
-    this.#entries.set(id, { query, timer, timeoutMs, polls: 0, awayTimer: null });
+    this.#entries.set(id, { query, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
     this.#runningByUser.add(owner, 1);
     this.#unreadByUser.add(owner, 1);
     query.onSettled = () => {
@@ -140,6 +142,7 @@ export class Queries {
   #answered(entry: Entry): void {
     if (entry.query.isRead) this.#keepRead(entry.query);
     entry.timer.refresh();
+    if (this.#drain !== null) entry.answeredAt = performance.now();
     this.#checkRead();
   }
 
@@ -171,16 +174,21 @@ export class Queries {
     return this.#entries.size;
   }
 
-  /** Resolves when every query has been read to its end, or the time has passed. */
-  async read(timeoutMs: number): Promise<void> {
+  /**
+   * Resolves when each query has been read to its end or has not been polled for `idleMs`, or when the time has passed.
+   */
+  async read(timeoutMs: number, idleMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    let idleTimer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, timeoutMs);
-      this.#onEmpty = () => {
-        clearTimeout(timer);
-        resolve();
-      };
+      timer = setTimeout(resolve, timeoutMs);
+      idleTimer = setInterval(() => this.#checkRead(), Math.max(10, Math.min(250, idleMs / 4)));
+      this.#drain = { startedAt: performance.now(), idleMs, done: resolve };
       this.#checkRead();
     });
+    clearTimeout(timer);
+    clearInterval(idleTimer);
+    this.#drain = null;
   }
 
   close(): void {
@@ -218,10 +226,14 @@ export class Queries {
   }
 
   #checkRead(): void {
-    if (this.#onEmpty === null) return;
-    for (const { query, polls } of this.#entries.values()) if (!query.isRead || polls > 0) return;
-    this.#onEmpty();
-    this.#onEmpty = null;
+    if (this.#drain === null) return;
+    const { startedAt, idleMs, done } = this.#drain;
+    const now = performance.now();
+    for (const { query, polls, answeredAt } of this.#entries.values()) {
+      const isIdle = now - Math.max(startedAt, answeredAt) >= idleMs;
+      if (polls > 0 || !(query.isRead || isIdle)) return;
+    }
+    done();
   }
 
   #observeSettled(query: Query): void {

@@ -244,14 +244,14 @@ t.test('no more ids are remembered than allowed, and the latest ones, half as ma
 
 t.test('a drain is over at once when nothing is unread, and else with the last answer', async (t) => {
   const stage = new Stage(t);
-  await stage.queries.read(forever);
+  await stage.queries.read(forever, forever);
   const read = await stage.addRead();
-  await stage.queries.read(forever);
+  await stage.queries.read(forever, forever);
   t.equal(stage.queries.find(read.identity.id, 'ann'), read, 'a result that was read may be asked for again');
 
   const query = stage.add();
   let over = false;
-  const drained = stage.queries.read(forever).then(() => {
+  const drained = stage.queries.read(forever, forever).then(() => {
     over = true;
   });
   stage.queries.hold(query);
@@ -267,7 +267,7 @@ t.test('a drain is over at once when nothing is unread, and else with the last a
 t.test('a drain is over when the last unread result is finished', async (t) => {
   const stage = new Stage(t);
   const query = stage.add();
-  const drained = stage.queries.read(forever);
+  const drained = stage.queries.read(forever, forever);
   stage.queries.finish(query);
   await drained;
   t.pass();
@@ -277,9 +277,27 @@ t.test('a drain is over when its time is', async (t) => {
   const stage = new Stage(t);
   stage.add();
   const started = performance.now();
-  await stage.queries.read(30);
+  await stage.queries.read(30, forever);
   t.ok(performance.now() - started >= 28);
   t.equal(stage.queries.size, 1);
+});
+
+t.test('B6: a drain does not wait for what is not polled', async (t) => {
+  const stage = new Stage(t);
+  const polled = stage.add();
+  stage.add();
+  let over = false;
+  const drained = stage.queries.read(forever, 50).then(() => {
+    over = true;
+  });
+  stage.queries.hold(polled);
+  await sleep(100);
+  t.equal(over, false, 'while a poll waits, it does');
+  polled.ended(outcome, 0);
+  await polled.page(0);
+  stage.queries.release(polled);
+  await drained;
+  t.equal(stage.queries.size, 2, 'both can be asked for until the server ends');
 });
 
 t.test('cancelling all fails what runs and leaves what has ended', async (t) => {
@@ -319,7 +337,7 @@ t.test('what becomes of a query is told in order', async (t) => {
 t.test('a query that its client cancels is not waited for', async (t) => {
   const stage = new Stage(t);
   const query = stage.add();
-  const read = stage.queries.read(forever);
+  const read = stage.queries.read(forever, forever);
   query.cancelByClient();
   await read;
 });

@@ -32,7 +32,7 @@ for (const server of await sharedServers()) {
     t.test(
       `${server.kind}: ${signal} lets what runs be read to its end, takes nothing new, and then exits`,
       async (t) => {
-        const { sluice, user, running } = await start(t, server, ['--drain_secs', '60']);
+        const { sluice, user, running } = await start(t, server, ['--drain_secs', '60', '--drain_idle_secs', '60']);
         const lock = `${user}_lock`;
         const holder = await query(sluice.url, `SELECT GET_LOCK('${lock}', 0)`, {
           user,
@@ -109,7 +109,7 @@ for (const server of await sharedServers()) {
     );
 
     t.test(`${server.kind}: a second ${signal} ends the service at once and leaves nothing behind`, async (t) => {
-      const { sluice, user, running } = await start(t, server, ['--drain_secs', '600']);
+      const { sluice, user, running } = await start(t, server, ['--drain_secs', '600', '--drain_idle_secs', '600']);
       for (const sql of [LONG, LONG, spin, numbers(10_000_000)]) await post(sluice.url, { sql, ...noWait }, { user });
       await until(running, (count) => count >= 4);
       const exited = exitOf(sluice.child);
@@ -153,8 +153,31 @@ for (const server of await sharedServers()) {
     },
   );
 
+  t.test(`B6: ${server.kind}: a stop does not wait for results that nobody polls`, async (t) => {
+    // It would take longer than the test may.
+    const { sluice, user, running } = await start(t, server, ['--drain_secs', '3600', '--drain_idle_secs', '1']);
+    const begin = (sql: string): Promise<QueryResponse> =>
+      post(sluice.url, { sql, pagination: { max_rows_per_page: 100, wait_time_secs: 0 } }, { user }).then(
+        ({ json }) => json,
+      );
+    await begin(LONG);
+    await begin(numbers(1_000));
+    const polled = await begin('SELECT SLEEP(3)');
+    await until(running, (count) => count >= 2);
+    const exited = exitOf(sluice.child);
+    sluice.child.kill('SIGTERM');
+    let last = polled;
+    while (last.next_uri !== null) {
+      last = (await get(sluice.url, last.next_uri, { user })).json;
+      await delay(50);
+    }
+    t.match(last, { state: 'Succeeded', data: [[0]] }, 'one that is polled is read to its end');
+    t.same(await exited, [0, null]);
+    t.equal(await running(), 0, 'nothing is left in the database');
+  });
+
   t.test(`${server.kind}: a service at rest ends at once`, async (t) => {
-    const { sluice, user } = await start(t, server, ['--drain_secs', '600']);
+    const { sluice, user } = await start(t, server, ['--drain_secs', '600', '--drain_idle_secs', '600']);
     await query(sluice.url, 'SELECT 1', { user, body: { session: { max_idle_time: 600 } } });
     const begin = performance.now();
     t.equal(await sluice.stop(), 0);
@@ -270,7 +293,7 @@ t.test('the embedded default', { timeout: 240_000 }, async (t) => {
   });
 
   await t.test('a second signal ends the service and its database at once', async (t) => {
-    const sluice = await startSluice(['--data_dir', dataDir, '--drain_secs', '600']);
+    const sluice = await startSluice(['--data_dir', dataDir, '--drain_secs', '600', '--drain_idle_secs', '600']);
     for (const sql of [LONG, spin]) await post(sluice.url, { sql, ...noWait });
     const exited = exitOf(sluice.child);
     sluice.child.kill('SIGTERM');
@@ -304,7 +327,19 @@ t.test('the embedded default', { timeout: 240_000 }, async (t) => {
 
   await t.test('Ctrl-C on npm start is one stop in order', async (t) => {
     // npm and its script hear the terminal's signal together, and npm passes it on once more.
-    const args = ['start', '--silent', '--', '--data_dir', dataDir, '--http_handler_port', '0', '--drain_secs', '60'];
+    const args = [
+      'start',
+      '--silent',
+      '--',
+      '--data_dir',
+      dataDir,
+      '--http_handler_port',
+      '0',
+      '--drain_secs',
+      '60',
+      '--drain_idle_secs',
+      '60',
+    ];
     const child = spawn('npm', args, { cwd: PROJECT_FOLDER, detached: true, env: environment() });
     t.teardown(() => signalGroup(child, 'SIGKILL'));
     const { log, output } = collected(child);
@@ -327,7 +362,17 @@ t.test('the embedded default', { timeout: 240_000 }, async (t) => {
   });
 
   await t.test('a second Ctrl-C on npm start ends it at once', async (t) => {
-    const args = [START_FILE, '--data_dir', dataDir, '--http_handler_port', '0', '--drain_secs', '600'];
+    const args = [
+      START_FILE,
+      '--data_dir',
+      dataDir,
+      '--http_handler_port',
+      '0',
+      '--drain_secs',
+      '600',
+      '--drain_idle_secs',
+      '600',
+    ];
     const child = spawn(process.execPath, args, { cwd: PROJECT_FOLDER, detached: true, env: environment() });
     t.teardown(() => signalGroup(child, 'SIGKILL'));
     const { output } = collected(child);
