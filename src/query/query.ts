@@ -1,13 +1,14 @@
 import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
-import type {
-  Batch,
-  Column,
-  Outcome,
-  SessionState,
-  Statement,
-  StatementHandle,
-  StatementObserver,
-  StatementRequest,
+import {
+  type Batch,
+  type Column,
+  columnsBytes,
+  type Outcome,
+  type SessionState,
+  type Statement,
+  type StatementHandle,
+  type StatementObserver,
+  type StatementRequest,
 } from '../wire/statement.ts';
 import { type Buffers, Share } from './buffers.ts';
 import { type Page, Pages, type QueryStats, type Snapshot } from './pages.ts';
@@ -54,6 +55,8 @@ interface Poll {
 }
 
 const noColumns: readonly Column[] = [];
+/** Smaller sets of columns are not counted: most of them are shared by all results of the same statement. */
+const countedColumnsBytesMin = 8 * 1024;
 
 /** Of a query of which nothing more is to be heard. */
 const forgotten: Statement = { sql: '', extras: null };
@@ -84,6 +87,9 @@ export class Query implements StatementObserver {
   readonly #share: Share;
   /** For the statement, and what is remembered of its request. */
   readonly #memory: QueryMemory | null;
+  /** A session holds the text of the statement. */
+  #isLent = false;
+  #isRemoved = false;
   /** What the rows that have not been handed out may take: those in the ring, and those that the worker has credit for. */
   #windowBytes: number;
   readonly #ring = new Ring();
@@ -100,6 +106,7 @@ export class Query implements StatementObserver {
   #againTimer: NodeJS.Timeout | null = null;
   #handle: StatementHandle | null = null;
   #columns = noColumns;
+  #columnsBytes = 0;
   /** Rows, and the memory of batches, that the worker has sent and not yet been credited for. */
   #unread = { rows: 0, bytes: 0 };
   #result = { rows: 0, bytes: 0 };
@@ -216,11 +223,13 @@ export class Query implements StatementObserver {
     this.#ring.clear();
     this.#share.close();
     this.#pages.forget();
-    this.#memory?.reservation.release();
+    this.#isRemoved = true;
+    this.#shrinkMemory();
     this.onRemoved?.();
   }
 
   started(): void {
+    this.#isLent = true;
     this.#startedAt = performance.now();
     this.#account();
     if (this.#again !== null) this.#againTimer = setTimeout(() => this.#forgetAgain(), againMs);
@@ -228,8 +237,29 @@ export class Query implements StatementObserver {
     if (ms > 0) this.#timeout = setTimeout(() => this.cancel(causes.statementTimeout(ms / 1_000, isAsked)), ms);
   }
 
+  released(): void {
+    this.#isLent = false;
+    this.#shrinkMemory();
+  }
+
+  /** Gives back what is reserved for the statement when nobody holds its text any more. */
+  #shrinkMemory(): void {
+    if (this.#memory === null || this.#isToCome || this.#isLent) return;
+    const { reservation, keptBytes } = this.#memory;
+    if (this.#isRemoved) reservation.release();
+    else reservation.resize(keptBytes);
+  }
+
   columns(columns: readonly Column[]): void {
     this.#columns = columns;
+    const bytes = columnsBytes(columns);
+    if (bytes < countedColumnsBytesMin) return;
+    this.#columnsBytes = bytes;
+    this.#account();
+    if (!this.#buffers.isOver) return;
+    this.#columns = noColumns;
+    this.#columnsBytes = 0;
+    this.#overflow();
   }
 
   rows(batch: Batch, spilled: boolean): void {
@@ -238,6 +268,7 @@ export class Query implements StatementObserver {
     this.#unread.bytes += batch.buffer.byteLength;
     if (!spilled) this.#count(this.#result, batch.rows, batch.length);
     this.#rowsToCome -= Math.min(this.#rowsToCome, batch.rows);
+    if (!this.#isToCome) this.#forgetStatement();
     this.#grow();
     this.#account();
     if (this.#buffers.isOver) this.#overflow();
@@ -282,6 +313,14 @@ export class Query implements StatementObserver {
     this.#run(again);
   }
 
+  /** Nothing more is to be heard of the statement. */
+  #forgetStatement(): void {
+    this.#handle = null;
+    this.#forgetAgain();
+    this.#statement = forgotten;
+    this.#shrinkMemory();
+  }
+
   #forgetAgain(): void {
     this.#again = null;
     if (this.#againTimer !== null) clearTimeout(this.#againTimer);
@@ -304,12 +343,7 @@ export class Query implements StatementObserver {
       if (this.#startedAt !== null) this.#runningMs = performance.now() - this.#startedAt;
       if (this.#timeout !== null) clearTimeout(this.#timeout);
     }
-    if (!this.#isToCome) {
-      this.#handle = null;
-      this.#forgetAgain();
-      this.#statement = forgotten;
-      this.#memory?.reservation.resize(this.#memory.keptBytes);
-    }
+    if (!this.#isToCome) this.#forgetStatement();
     this.#account();
     this.#wakeIfReady();
     if (wasRunning) this.onSettled?.();
@@ -392,7 +426,8 @@ export class Query implements StatementObserver {
   #account(pageBytes = this.#pages.last?.rows.heldBytes ?? 0): void {
     const ringBytes = this.#ring.heldBytes;
     const windowBytes = this.#startedAt !== null && this.#isToCome ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
-    this.#share.set(windowBytes + pageBytes, ringBytes + pageBytes);
+    const otherBytes = pageBytes + this.#columnsBytes;
+    this.#share.set(windowBytes + otherBytes, ringBytes + otherBytes);
   }
 
   #count(progress: { rows: number; bytes: number }, rows: number, bytes: number): void {

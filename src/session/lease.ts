@@ -61,6 +61,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
   readonly #columns: (readonly Column[])[] = [];
   #statement = 0;
   #isHeld = false;
+  /** Of the statement that runs, until it is told `released`. */
+  #running: StatementObserver | null = null;
   /** The last statement, if not everything of it is told. */
   #last: Told | null = null;
   /** Those before it of which rows are to come, by their numbers. */
@@ -121,6 +123,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#last = { statement, observer, sql: request.sql, isAlone, rowsToCome: null };
     const { sql, extras, creditBytes, creditRows, gzip } = request;
     this.#channel.post({ type: 'execute', statement, sql, extras, creditBytes, creditRows, gzip, after });
+    this.#running = observer;
     observer.started();
     return {
       credit: (bytes, rows) => {
@@ -144,6 +147,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#state = 'closed';
     if (this.#last === null && this.#trailing.size === 0) this.#channel.close();
     else this.#channel.post({ type: 'close' });
+    this.#release();
   }
 
   /** Fails the statement that runs and has it killed, and tells whoever holds the lease. */
@@ -228,7 +232,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return true;
   }
 
-  #columnsOf({ number, columns }: ToldColumns): readonly Column[] {
+  #columnsOf(told: ToldColumns): readonly Column[] {
+    if (!('number' in told)) return told.columns;
+    const { number, columns } = told;
     if (columns !== undefined) this.#columns[number] = columns;
     return this.#columns[number] ?? [];
   }
@@ -237,6 +243,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     // Whoever was told the end may have closed the lease over it.
     if (this.#state === 'closed') return;
     this.#state = 'idle';
+    this.#release();
     this.emit('idle');
   }
 
@@ -249,6 +256,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#state === 'closed') return;
     const wasRunning = this.#state === 'running';
     this.#state = 'closed';
+    this.#release();
     this.#opened?.reject(lostBeforeUse(reason));
     this.#opened = null;
     const isFailed = wasRunning && !(mayHaveBegun && hasRowsToCome);
@@ -261,6 +269,12 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#lose(reason, true, false);
     for (const told of this.#trailing.values()) this.#fail(told, reason, true);
     if (this.#last !== null) this.#fail(this.#last, reason, true);
+  }
+
+  #release(): void {
+    const observer = this.#running;
+    this.#running = null;
+    observer?.released();
   }
 
   #find(statement: number): Told | null {

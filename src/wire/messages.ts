@@ -135,12 +135,11 @@ export type FromWorker =
 
 /**
  * The columns of a result. They are given the first time; from then on their number stands for them in whatever is told of
- * the same database connection, until other columns are given under it.
+ * the same database connection, until other columns are given under it. Those without a number are too large to be remembered.
  */
-export interface ToldColumns {
-  readonly number: number;
-  readonly columns?: readonly Column[];
-}
+export type ToldColumns =
+  | { readonly number: number; readonly columns?: readonly Column[] }
+  | { readonly columns: readonly Column[] };
 
 export type StatementEnd =
   | {

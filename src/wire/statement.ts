@@ -30,6 +30,17 @@ export interface Column {
   readonly nullable: boolean;
 }
 
+/** About the memory of a column beside its name, its part of the schema in answers included. */
+const columnBytes = 256;
+
+/** About the memory of columns, with the text that answers have of them. */
+export function columnsBytes(columns: readonly Column[]): number {
+  let bytes = 0;
+  // Two bytes a character, and as much again where it stands in the text.
+  for (const { name } of columns) bytes += columnBytes + 4 * name.length;
+  return bytes;
+}
+
 /**
  * Encoded rows. `buffer` holds `length` bytes of JSON text, the rows parted by commas with none before the first or
  * after the last, and from the next multiple of four on, one little-endian 32-bit offset per row: where it ends.
@@ -130,10 +141,18 @@ export interface GzipRequest {
   readonly pageRows: number;
 }
 
-/** Told what becomes of a statement. `failed` comes last; so does `ended`, unless there are rows to come after it. */
+/**
+ * Told what becomes of a statement. `failed` comes last; so does `ended`, unless there are rows to come after it. `released` is
+ * independent of them.
+ */
 export interface StatementObserver {
   /** It has been sent to the database. */
   started(): void;
+  /**
+   * Called once after each `started`, also of a statement that was cancelled: the connection is idle or gone, and the text of the
+   * statement is held on its account no longer. Before `notBegun`.
+   */
+  released(): void;
   columns(columns: readonly Column[]): void;
   /** @param spilled whether they come from disk, and have been told of by `spilled` */
   rows(batch: Batch, spilled: boolean): void;
@@ -157,7 +176,7 @@ export interface StatementObserver {
 export interface StatementHandle {
   /** The reader has taken this much and will take as much again. */
   credit(bytes: number, rows: number): void;
-  /** Stop the statement in the database, and drop its rows. The observer hears nothing more. */
+  /** Stop the statement in the database, and drop its rows. The observer hears nothing more but `released`. */
   cancel(): void;
   /** Ask for `examined`; the answer may never come. */
   askExamined(): void;

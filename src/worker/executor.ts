@@ -1,7 +1,7 @@
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ThreadTask, ToldColumns, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
-import type { Column } from '../wire/statement.ts';
+import { type Column, columnsBytes } from '../wire/statement.ts';
 import { CleanState } from './clean-state.ts';
 import { Pipeline } from './commands.ts';
 import { Connection, type ConnectOptions } from './connection.ts';
@@ -15,8 +15,9 @@ import type { Awaited, Watchdog, Watched } from './watchdog.ts';
 /** What a row may lose as JSON: the lengths of its cells, and the leading zeros of its numbers, column by column. */
 const rowShrinkMax = 65_535 * 256;
 
-/** Sets of columns that have a number at once. */
+/** Sets of columns that have a number at once, and about the memory of each at most, on either side. */
 const toldColumnsMax = 32;
+const toldColumnsBytesMax = 8 * 1024;
 
 /** What the executors of a thread share. */
 export interface ThreadParts {
@@ -309,6 +310,7 @@ export class Executor implements Watched {
   #toldAs(columns: readonly Column[]): ToldColumns {
     const told = this.#toldColumns.get(columns);
     if (told !== undefined) return { number: told };
+    if (columnsBytes(columns) > toldColumnsBytesMax) return { columns };
     // The numbers begin anew, and with them what they stand for.
     if (this.#toldColumns.size >= toldColumnsMax) this.#toldColumns.clear();
     const number = this.#toldColumns.size;

@@ -3,6 +3,7 @@ import t from 'tap';
 import { Buffers, type BuffersOptions } from '#src/query/buffers.js';
 import type { Page } from '#src/query/pages.js';
 import { Query, type QueryLimits } from '#src/query/query.js';
+import { RequestMemory } from '#src/query/request-memory.js';
 import { causes, type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch, StatementHandle, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 import { seeded } from '../support/random.ts';
@@ -598,6 +599,83 @@ t.test('the columns are none until they are known and then the same', async (t) 
   observer.failed(failure);
   t.equal((await stage.page(1)).columns, columns, 'also when it fails');
 });
+
+t.test('B1: large columns count as memory of the result, until it is removed', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const named = (length: number) =>
+    Array.from({ length: 100 }, () => ({
+      name: 'x'.repeat(length),
+      type: { name: 'Int32' as const },
+      nullable: false,
+    }));
+  observer.columns(named(1_000));
+  const { heldBytes } = stage.buffers;
+  t.ok(heldBytes >= 100 * 2 * 1_000 && heldBytes < 1_000_000, `${heldBytes} bytes`);
+  observer.ended(outcome, 0);
+  await stage.page(0);
+  t.equal(stage.buffers.heldBytes, heldBytes);
+  stage.query.remove(causes.cancelled());
+  t.equal(stage.buffers.heldBytes, 0);
+
+  const larger = new Stage({}, buffersOf({ heldBytesMax: 100_000 }));
+  larger.start().columns(named(1_000));
+  t.match(larger.query.snapshot(), { state: { failure: { code: 90010 } }, columns: [] });
+  t.equal(larger.buffers.heldBytes, 0, 'what cannot be held is let go');
+});
+
+t.test(
+  'B1: the memory of a statement is reserved until it is over and its session holds its text no longer',
+  async (t) => {
+    const reserved = (sent: boolean): { memory: RequestMemory; query: Query } => {
+      const memory = new RequestMemory({ bytesMax: 1_000, bytesPerUserMax: 1_000 });
+      const reservation = memory.reserve('u', 100);
+      const query = new Query({ id: 'q', sessionId: 's', owner: 'u' }, limits, buffersOf(), {
+        reservation,
+        keptBytes: 10,
+      });
+      const handle = { credit: () => {}, cancel: () => {}, askExamined: () => {}, place: () => null };
+      const run = (_request: StatementRequest, observer: StatementObserver): StatementHandle => {
+        if (sent) observer.started();
+        return handle;
+      };
+      query.start(plain('SELECT 1'), run, run);
+      return { memory, query };
+    };
+    const ended = reserved(true);
+    ended.query.ended(outcome, 0);
+    t.equal(ended.memory.reservedBytes, 100, 'the connection is not idle yet');
+    ended.query.released();
+    t.equal(ended.memory.reservedBytes, 10);
+    ended.query.remove(causes.cancelled());
+    t.equal(ended.memory.reservedBytes, 0);
+
+    const spilled = reserved(true);
+    spilled.query.ended(outcome, 2);
+    spilled.query.released();
+    t.equal(spilled.memory.reservedBytes, 100, 'what becomes of rows on disk may have to be told yet');
+    spilled.query.rows(batchOf(['[1]', '[2]']), true);
+    t.equal(spilled.memory.reservedBytes, 10);
+
+    const cancelled = reserved(true);
+    cancelled.query.remove(causes.cancelled());
+    t.equal(cancelled.memory.reservedBytes, 100, 'the worker has it yet');
+    cancelled.query.released();
+    t.equal(cancelled.memory.reservedBytes, 0);
+
+    const waiting = reserved(false);
+    waiting.query.cancel(causes.cancelled());
+    t.equal(waiting.memory.reservedBytes, 10, 'of one that waits in the queue nobody else holds anything');
+
+    const again = reserved(true);
+    again.query.released();
+    again.query.notBegun('gone');
+    t.equal(again.memory.reservedBytes, 100);
+    again.query.ended(outcome, 0);
+    again.query.released();
+    t.equal(again.memory.reservedBytes, 10);
+  },
+);
 
 t.test(
   'a statement that was provably not sent is run once more, on another connection, if it is of no session',

@@ -162,9 +162,15 @@ export class FakeWorkers {
 export class Recorder extends EventEmitter implements StatementObserver {
   readonly told: string[] = [];
   failure: Failure | null = null;
+  /** How often it was told `released`, which comes in no certain order with the rest. */
+  releases = 0;
 
   started(): void {
     this.#tell('started');
+  }
+
+  released(): void {
+    this.releases++;
   }
 
   columns(columns: readonly Column[]): void {

@@ -269,6 +269,37 @@ t.test('a statement that crossed with the loss of its connection is told as not 
   }
 });
 
+t.test('B1: the observer of a statement is told once when the connection holds its text no longer', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const ended = new Recorder();
+  lease.run(request, 'keep', ended);
+  t.equal(ended.releases, 0);
+  connection.endAndIdle(1);
+  await once(lease, 'idle');
+  t.equal(ended.releases, 1, 'when it is idle');
+
+  const cancelled = new Recorder();
+  lease.run(request, 'keep', cancelled).cancel();
+  t.equal(cancelled.releases, 0, 'not when it is cancelled, as the worker has it yet');
+  connection.endAndIdle(2);
+  await once(lease, 'idle');
+  t.equal(cancelled.releases, 1, 'but when its kill is over');
+
+  const lost = new Recorder();
+  lease.run(request, 'keep', lost);
+  connection.lose('the cable was cut', 3);
+  await once(lease, 'lost');
+  t.equal(lost.releases, 1, 'when the connection is lost');
+  lease.close();
+  t.strictSame([ended.releases, cancelled.releases, lost.releases], [1, 1, 1]);
+
+  const other = await openLease(t);
+  const closed = new Recorder();
+  other.lease.run(request, 'keep', closed);
+  other.lease.close();
+  t.equal(closed.releases, 1, 'when the connection is closed under it');
+});
+
 t.test('of a statement whose thread died it is not said that it has not begun', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
@@ -343,6 +374,15 @@ t.test('columns that were told before come by their number', async (t) => {
     told.map(([, columns]) => columns),
     ['a', 'b', 'a', 'b', 'c', 'c'].map((name) => `columns ${name}`),
   );
+});
+
+t.test('B1: columns that are too large to be remembered come without a number', async (t) => {
+  const { lease, connection } = await openLease(t);
+  const observer = new Recorder();
+  lease.run(request, 'keep', observer);
+  const columns = [{ name: 'a', type: { name: 'Int32' as const }, nullable: false }];
+  connection.post({ type: 'news', statement: 1, columns: { columns } });
+  await observer.hears('columns a');
 });
 
 t.test('columns of a statement that nobody listens to any more are known to the next', async (t) => {

@@ -121,9 +121,14 @@ export class Peer {
     const told = this.told(message.statement);
     told.order.push(Object.keys(message).slice(2).join('+'));
     if (message.columns !== undefined) {
-      const { number, columns } = message.columns;
-      if (columns !== undefined) this.#columns[number] = columns;
-      told.columns = this.#columns[number] ?? null;
+      const { columns } = message.columns;
+      if (!('number' in message.columns)) {
+        told.columns = message.columns.columns;
+      } else {
+        const { number } = message.columns;
+        if (columns !== undefined) this.#columns[number] = columns;
+        told.columns = this.#columns[number] ?? null;
+      }
     }
     if (message.batch !== undefined) {
       told.batches.push(textOf(message.batch));
