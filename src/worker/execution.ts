@@ -151,9 +151,9 @@ export class Execution implements ResultSink {
     return this.#ending;
   }
 
-  /** Whether text would come in another character set from now on. */
-  get leftUtf8(): boolean {
-    return this.#ending?.leftUtf8 === true;
+  /** See `Ending`; null if the statement has failed too. */
+  get leftUtf8(): Ending['leftUtf8'] {
+    return this.#ending?.leftUtf8 ?? null;
   }
 
   /** Whether it may have changed its session, as far as the database tells; a failure does not tell. */

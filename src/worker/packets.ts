@@ -142,8 +142,11 @@ export interface SessionChanges {
 export interface Ending {
   readonly outcome: Outcome;
   readonly moreResults: boolean;
-  /** The statement has left the connection talking in another character set than utf8mb4. */
-  readonly leftUtf8: boolean;
+  /**
+   * The statement has set character_set_client or character_set_results to something other than utf8mb4: `names` if it has
+   * done the same to character_set_connection, as SET NAMES does.
+   */
+  readonly leftUtf8: 'names' | 'text' | null;
   /** The statement has changed its session, in a way that the database was told to track. */
   readonly sessionChanged: boolean;
   readonly inTransaction: boolean;
@@ -171,14 +174,19 @@ export function readOk(bytes: Buffer, start: number, end: number): Ending {
   return {
     outcome: { affectedRows, lastInsertId: lastInsertId === 0n ? null : lastInsertId.toString(), warnings },
     moreResults: (status & moreResultsFlag) !== 0,
-    leftUtf8: changes.variables.some(([name, value]) => connectionCharacterSet.test(name) && value !== 'utf8mb4'),
+    leftUtf8: leftUtf8(changes),
     sessionChanged: (status & sessionChangedFlag) !== 0,
     inTransaction: (status & inTransactionFlag) !== 0,
     changes,
   };
 }
 
-const connectionCharacterSet = /^character_set_(?:client|connection|results)$/;
+function leftUtf8({ variables }: SessionChanges): Ending['leftUtf8'] {
+  const left = variables.filter(([name, value]) => name.startsWith('character_set_') && value !== 'utf8mb4');
+  const names = left.map(([name]) => name);
+  if (!names.includes('character_set_client') && !names.includes('character_set_results')) return null;
+  return names.includes('character_set_connection') ? 'names' : 'text';
+}
 
 /** The end of an OK packet (MySQL internals manual, "Session State Information"), behind its counts. */
 function readChanges(reader: PayloadReader, packetEnd: number): SessionChanges {
@@ -209,7 +217,7 @@ export function readEof(bytes: Buffer, start: number): Ending {
   return {
     outcome: { affectedRows: '0', lastInsertId: null, warnings },
     moreResults: (status & moreResultsFlag) !== 0,
-    leftUtf8: false,
+    leftUtf8: null,
     sessionChanged: (status & sessionChangedFlag) !== 0,
     inTransaction: (status & inTransactionFlag) !== 0,
     changes: null,

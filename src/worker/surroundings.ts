@@ -46,6 +46,13 @@ async function prepare(
   return causes.paramCount(placeholders, values.length);
 }
 
+/**
+ * Sets what the encoding of requests and results depends on. character_set_connection and collation_connection stay as the
+ * session has set them: they say how literals compare, not how they are sent. SET NAMES declares the encoding of a client;
+ * this one's is always UTF-8, and a literal must not lose the characters that the named character set lacks.
+ */
+const utf8Text = 'SET character_set_client = utf8mb4, character_set_results = utf8mb4';
+
 export interface SurroundingsHost {
   /** The connection is of no interest any more. */
   readonly isClosed: boolean;
@@ -221,7 +228,7 @@ export class Surroundings {
   /** Whether the commands that were sent with the statement, once they are run, leave nothing to be done. */
   isRestored(execution: Execution): boolean {
     if (this.#host.isKilled || execution.after === 'hold') return false;
-    if (execution.after === 'keep') return !execution.leftUtf8 && (!this.#readOnly || this.#behind !== null);
+    if (execution.after === 'keep') return execution.leftUtf8 === null && (!this.#readOnly || this.#behind !== null);
     return this.#behind !== null && this.#cleanState.isRestoredByWayBack(execution.sessionChanged);
   }
 
@@ -253,7 +260,9 @@ export class Surroundings {
       }
     }
     // Not without need: a statement of ours is the last one to which ROW_COUNT() and SHOW WARNINGS refer.
-    if (execution.leftUtf8 || this.#told?.leftUtf8) await connection.query('SET NAMES utf8mb4');
+    const left = [execution.leftUtf8, this.#told?.leftUtf8];
+    if (left.includes('names')) await connection.query('SET NAMES utf8mb4');
+    else if (left.includes('text')) await connection.query(utf8Text);
   }
 
   async #clean(execution: Execution): Promise<void> {

@@ -170,7 +170,7 @@ for (const server of await sharedServers()) {
       t.strictSame(await result.end, {
         outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 },
         moreResults: false,
-        leftUtf8: false,
+        leftUtf8: null,
         sessionChanged: false,
         inTransaction: false,
         changes: null,

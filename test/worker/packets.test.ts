@@ -39,7 +39,7 @@ t.test('an OK packet tells counts of any size to the last digit', (t) => {
           warnings: 65_535,
         },
         moreResults: false,
-        leftUtf8: false,
+        leftUtf8: null,
         sessionChanged: false,
         inTransaction: false,
         changes: unchanged,
@@ -61,7 +61,7 @@ t.test('an OK packet may be followed by text, and tells whether more results com
   t.strictSame(read(readOk, ...parts), {
     outcome: { affectedRows: '3', lastInsertId: null, warnings: 2 },
     moreResults: true,
-    leftUtf8: false,
+    leftUtf8: null,
     sessionChanged: true,
     inTransaction: false,
     changes: unchanged,
@@ -109,26 +109,28 @@ t.test('an OK packet tells what has changed in the session', (t) => {
   t.end();
 });
 
-t.test('an OK packet tells whether the statement changed the character sets to others than utf8mb4', (t) => {
+t.test('an OK packet tells whether the statement changed the encoding of text to another than utf8mb4', (t) => {
   const changed = (kind: number, ...values: readonly string[]): Buffer =>
     Buffer.concat([Buffer.of(kind), encodedString(Buffer.concat(values.map(encodedString)))]);
   for (const [changes, leftUtf8] of [
-    [[], false],
-    [[changed(0, 'character_set_results', 'latin1')], true],
-    [[changed(0, 'character_set_results', '')], true],
-    [[changed(0, 'character_set_client', 'utf8mb4'), changed(0, 'character_set_connection', 'utf8mb3')], true],
-    [[changed(0, 'character_set_client', 'utf8mb4'), changed(0, 'character_set_results', 'utf8mb4')], false],
-    [[changed(0, 'autocommit', 'OFF', 'character_set_results', 'ucs2')], true],
-    [[changed(0, 'time_zone', 'character_set_results')], false],
-    [[changed(0, 'character_set_server', 'latin1', 'character_set_filesystem', 'latin1')], false],
-    [[changed(1, 'a schema'), changed(2, '1'), changed(0, 'character_set_client', 'gbk')], true],
-    [[changed(1, 'character_set_results'), changed(9, 'x'.repeat(300))], false],
+    [[], null],
+    [[changed(0, 'character_set_results', 'latin1')], 'text'],
+    [[changed(0, 'character_set_results', '')], 'text'],
+    [[changed(0, 'character_set_client', 'latin1'), changed(0, 'character_set_connection', 'latin1')], 'names'],
+    [[changed(0, 'character_set_client', 'latin1'), changed(0, 'character_set_connection', 'utf8mb4')], 'text'],
+    [[changed(0, 'character_set_client', 'utf8mb4'), changed(0, 'character_set_connection', 'utf8mb3')], null],
+    [[changed(0, 'character_set_client', 'utf8mb4'), changed(0, 'character_set_results', 'utf8mb4')], null],
+    [[changed(0, 'autocommit', 'OFF', 'character_set_results', 'ucs2')], 'text'],
+    [[changed(0, 'time_zone', 'character_set_results')], null],
+    [[changed(0, 'character_set_server', 'latin1', 'character_set_filesystem', 'latin1')], null],
+    [[changed(1, 'a schema'), changed(2, '1'), changed(0, 'character_set_client', 'gbk')], 'text'],
+    [[changed(1, 'character_set_results'), changed(9, 'x'.repeat(300))], null],
   ] as const) {
     const head = [Buffer.of(0, 0, 0), uint16(0x4002), uint16(0), encodedString('some information')];
     t.match(read(readOk, ...head, encodedString(Buffer.concat(changes))), { leftUtf8, sessionChanged: true });
     // Without the flag there is no such block, whatever follows.
     const plain = [Buffer.of(0, 0, 0), uint16(0x0002), uint16(0), encodedString('some information')];
-    const told = { leftUtf8: false, sessionChanged: false, changes: unchanged };
+    const told = { leftUtf8: null, sessionChanged: false, changes: unchanged };
     t.match(read(readOk, ...plain, encodedString(Buffer.concat(changes))), told);
   }
   t.end();
@@ -145,7 +147,7 @@ t.test('an EOF packet has warnings before its status', (t) => {
     t.strictSame(read(readEof, Buffer.of(0xfe), uint16(7), uint16(status)), {
       outcome: { affectedRows: '0', lastInsertId: null, warnings: 7 },
       moreResults,
-      leftUtf8: false,
+      leftUtf8: null,
       sessionChanged,
       inTransaction: status === 0x400b,
       changes: null,
