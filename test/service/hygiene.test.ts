@@ -100,6 +100,17 @@ const traces: readonly Trace[] = [
   { leave: ['SET pseudo_thread_id = 1'], look: 'SELECT @@pseudo_thread_id = 1, CONNECTION_ID() = 1' },
   { leave: ['SET profiling = 1', 'SELECT 1'], look: 'SELECT @@profiling' },
   { leave: ['SET profiling = 1', 'SELECT 1'], look: 'SHOW PROFILES' },
+  // A5: the trace outlives the variables that turned it on.
+  {
+    leave: ['CALL leave_trace()'],
+    look: 'SELECT QUERY FROM information_schema.OPTIMIZER_TRACE',
+    only: 'mysql',
+  },
+  { leave: ['CALL leave_trace()'], look: 'SELECT COUNT(*) FROM information_schema.OPTIMIZER_TRACE', only: 'mariadb' },
+  { leave: ['SELECT COUNT(*) FROM t a, t b, t c'], look: "SHOW SESSION STATUS LIKE 'Last_query_cost'" },
+  { leave: ["SELECT CAST('x' AS SIGNED)"], look: 'CALL show_diagnostics()' },
+  { leave: ['SELECT nonsense'], look: 'CALL show_diagnostics()' },
+  { leave: ['CALL hygiene.pack.keep(7)'], look: 'SELECT hygiene.pack.kept()', only: 'mariadb' },
   // Inside stored code, no text of the statement tells of it.
   { leave: ['SELECT leave_role()'], look: 'SELECT CURRENT_ROLE()', only: 'mariadb' },
   { leave: ['SELECT * FROM leave_role_by_view'], look: 'SELECT CURRENT_ROLE()', only: 'mariadb' },
@@ -135,7 +146,15 @@ const traces: readonly Trace[] = [
 const leavingFunctions = `
   CREATE FUNCTION leave_role() RETURNS INT SQL SECURITY INVOKER BEGIN SET ROLE hygiene_role; RETURN 1; END//
   CREATE SQL SECURITY INVOKER VIEW leave_role_by_view AS SELECT leave_role() AS a//
-  CREATE FUNCTION leave_profiling() RETURNS INT BEGIN SET profiling = 1; RETURN 1; END//`;
+  CREATE FUNCTION leave_profiling() RETURNS INT BEGIN SET profiling = 1; RETURN 1; END//
+  SET sql_mode = ORACLE//
+  CREATE PACKAGE pack AS PROCEDURE keep(x INT); FUNCTION kept RETURN INT; END//
+  CREATE PACKAGE BODY pack AS
+    v INT := 1;
+    PROCEDURE keep(x INT) AS BEGIN v := x; END;
+    FUNCTION kept RETURN INT AS BEGIN RETURN v; END;
+  END//
+  SET sql_mode = DEFAULT//`;
 
 const login = { user: 'hygiene', password: 'pw' };
 
@@ -174,6 +193,12 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       END//
       CREATE FUNCTION leave_variable() RETURNS INT READS SQL DATA BEGIN
         SET group_concat_max_len = 5; RETURN 1;
+      END//
+      CREATE PROCEDURE leave_trace() BEGIN
+        SET optimizer_trace = 'enabled=on'; SELECT COUNT(*) AS secret FROM t;
+      END//
+      CREATE PROCEDURE show_diagnostics() BEGIN
+        GET DIAGNOSTICS @conditions = NUMBER, @rows = ROW_COUNT; SELECT @conditions, @rows;
       END//
       ${kind === 'mariadb' ? leavingFunctions : ''}`);
     const sluice = await startSluice([
