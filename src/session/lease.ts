@@ -55,6 +55,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
   databaseVersion = '';
   /** When its login was begun, as `performance.now()` tells the time. */
   readonly openedAt = performance.now();
+  /** Whether it can serve another statement, or session, after its first. */
+  isReusable = true;
   readonly #channel: LeaseChannel;
   #state: 'opening' | 'idle' | 'running' | 'closed' = 'opening';
   /** What the numbers of columns stand for. */
@@ -181,6 +183,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
       case 'opened':
         this.#state = 'idle';
         this.databaseVersion = message.version;
+        this.isReusable = message.hasInitConnectRun !== true;
         this.#opened?.resolve();
         this.#opened = null;
         return;

@@ -83,11 +83,11 @@ export class Leases {
     return this.#openToLend(owner);
   }
 
-  /** Gives back a connection that is idle and as new. */
+  /** Gives back a connection that is idle and as new; it is closed if it cannot be reused. */
   release(lease: Lease): void {
     const loan = this.#takeBack(lease);
     if (loan === undefined) return;
-    if (loan.isRevoked) lease.close();
+    if (loan.isRevoked || !lease.isReusable) lease.close();
     else this.#keep(lease, loan.key);
     this.onFree?.();
   }

@@ -92,8 +92,16 @@ export type ToWorker =
 export type FromWorker =
   /** `thread` is the number of the thread in the process. */
   | { readonly type: 'pong'; readonly thread: number }
-  /** `connection` is its id in the database, `version` the database's own, as it names it. */
-  | { readonly type: 'opened'; readonly connection: number; readonly version: string }
+  /**
+   * `connection` is its id in the database, `version` the database's own, as it names it. `hasInitConnectRun`: the connection
+   * serves one statement, or one session, and cannot be reused.
+   */
+  | {
+      readonly type: 'opened';
+      readonly connection: number;
+      readonly version: string;
+      readonly hasInitConnectRun?: true;
+    }
   /** The ids of those that may still run something, as far as the login may know. */
   | { readonly type: 'swept'; readonly left: readonly number[] }
   | { readonly type: 'refused'; readonly refusal: Refusal }

@@ -19,14 +19,25 @@ export const readOnlySession = 'SET SESSION TRANSACTION READ ONLY';
 export class CleanState {
   /** The schema that is selected; null if none is. */
   readonly database: string | null;
+  /**
+   * The server has run `init_connect` at the login. Neither COM_RESET_CONNECTION nor COM_CHANGE_USER runs it again, so the
+   * connection cannot be restored: it serves one statement, or one session, and is closed.
+   */
+  readonly hasInitConnectRun: boolean;
   readonly #way: WayBack;
   /** The same, with the schema selected anew; null if there is none. */
   readonly #wayToSchema: WayBack | null;
   /** What comes before either if the statement may have changed its session; null if nothing does. */
   readonly #wayAfterChange: WayBack | null;
 
-  private constructor(database: string | null, after: readonly CleaningCommand[], afterChange: WayBack | null) {
+  private constructor(
+    database: string | null,
+    hasInitConnectRun: boolean,
+    after: readonly CleaningCommand[],
+    afterChange: WayBack | null,
+  ) {
     this.database = database;
+    this.hasInitConnectRun = hasInitConnectRun;
     this.#way = new WayBack([reset, ...after]);
     this.#wayToSchema = database === null ? null : new WayBack([reset, { type: 'init db', database }, ...after]);
     this.#wayAfterChange = afterChange;
@@ -39,15 +50,26 @@ export class CleanState {
    * @throws DriverError
    */
   static async of(connection: Connection, database: string | null, readOnly = false): Promise<CleanState> {
+    const { isMariadb } = connection;
     const also: readonly CleaningCommand[] = readOnly ? [{ type: 'query', sql: readOnlySession }] : [];
-    if (readOnly) await connection.query(readOnlySession);
-    if (!connection.isMariadb) {
-      await connection.query(variables);
-      return new CleanState(database, [...mysqlLeavings, ...also], null);
+    const prepare = new WayBack([...(isMariadb ? mariadbPreparation : mysqlPreparation), ...also]);
+    const question = isMariadb ? mariadbQuestion : mysqlQuestion;
+    // The question goes out in the same write, so that it costs no round trip.
+    const [login] = await connection.together(() => Promise.all([connection.query(question), prepare.run(connection)]));
+    const [isInitConnectSet, collation, roles] = login[0] as [string | null, string, string | null];
+    let hasInitConnectRun = false;
+    if (isInitConnectSet === '1') {
+      hasInitConnectRun = !(await skipsInitConnect(connection));
+      // The question leaves FOUND_ROWS() at 1.
+      await prepare.run(connection);
+      if (hasInitConnectRun && collation !== loginCollation && /^utf8mb4_\w+$/.test(collation)) {
+        await connection.query(`SET collation_connection = ${collation}`);
+      }
     }
-    const role = (await connection.query('SELECT CURRENT_ROLE()'))[0]?.[0] ?? null;
-    await connection.query(mariadbVariables);
-    return new CleanState(database, [{ type: 'query', sql: mariadbVariables }, ...also], mariadbLeavings(role));
+    if (isMariadb) {
+      return new CleanState(database, hasInitConnectRun, [...mariadbPreparation, ...also], mariadbLeavings(roles));
+    }
+    return new CleanState(database, hasInitConnectRun, [...mysqlLeavings(roles === '1'), ...also], null);
   }
 
   /**
@@ -144,12 +166,54 @@ function mariadbLeavings(role: string | null): WayBack {
   ]);
 }
 
+/** SELECT with an empty result: it sets FOUND_ROWS() to 0, which a reset leaves as it is. */
+const noFoundRows: CleaningCommand = { type: 'query', sql: 'SELECT 1 LIMIT 0' };
+
+const mysqlPreparation: readonly CleaningCommand[] = [noFoundRows, { type: 'query', sql: variables }];
+const mariadbPreparation: readonly CleaningCommand[] = [{ type: 'query', sql: mariadbVariables }];
+
 /**
- * FOUND_ROWS(), the active roles, and the resource group, which whoever is refused that statement cannot have changed.
+ * FOUND_ROWS(), the active roles, and the resource group; a user who may not set the resource group cannot have changed it.
+ * MySQL keeps optimizer traces until optimizer_trace_offset or optimizer_trace_limit is set (MySQL manual, "Tracing the
+ * Optimizer"): setting the offset drops them.
+ * @param allRoles whether a login activates all roles that were granted
  */
-const mysqlLeavings: readonly CleaningCommand[] = [
-  { type: 'query', sql: 'SELECT 1 LIMIT 0' },
-  { type: 'query', sql: 'SET ROLE DEFAULT' },
-  { type: 'query', sql: 'SET RESOURCE GROUP USR_default', mayBeRefused: true },
-  { type: 'query', sql: variables },
-];
+function mysqlLeavings(allRoles: boolean): readonly CleaningCommand[] {
+  return [
+    noFoundRows,
+    { type: 'query', sql: `SET ROLE ${allRoles ? 'ALL' : 'DEFAULT'}` },
+    { type: 'query', sql: 'SET RESOURCE GROUP USR_default', mayBeRefused: true },
+    { type: 'query', sql: `${variables}, optimizer_trace_offset = DEFAULT` },
+  ];
+}
+
+/** The collation that the driver asks for at the login. */
+const loginCollation = 'utf8mb4_general_ci';
+
+/** Whether init_connect is set, the collation after the login, and what is known of the roles. */
+const mariadbQuestion = "SELECT @@GLOBAL.init_connect <> '', @@collation_connection, CURRENT_ROLE()";
+const mysqlQuestion =
+  "SELECT @@GLOBAL.init_connect <> '', @@collation_connection, @@GLOBAL.activate_all_roles_on_login";
+
+/**
+ * Whether the user has the privilege that exempts from `init_connect`. One that comes with a role is not seen: the
+ * connection is then not reused, though it could be.
+ * @throws DriverError
+ */
+async function skipsInitConnect(connection: Connection): Promise<boolean> {
+  // MariaDB up to 10.11 accepts SUPER too, MariaDB 11.0 does not.
+  const privileges = connection.isMariadb ? "'CONNECTION ADMIN'" : "'CONNECTION_ADMIN', 'SUPER'";
+  const [[count] = []] = await connection.query(countOwnPrivileges(privileges));
+  return Number(count) > 0;
+}
+
+/**
+ * The query text means the same in every sql_mode, which init_connect may have set.
+ * @param list of global privileges, as SQL strings
+ */
+export function countOwnPrivileges(list: string): string {
+  return (
+    `SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN (${list})` +
+    ` AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')`
+  );
+}

@@ -204,12 +204,12 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     return errors;
   }
 
-  /** Sends in one write whatever is given by a function. */
-  together(give: () => void): void {
+  /** Sends in one write what a function sends. */
+  together<T>(give: () => T): T {
     const { stream } = this.#driver;
     stream.cork();
     try {
-      give();
+      return give();
     } finally {
       stream.uncork();
     }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Orphan } from '../wire/messages.ts';
+import { countOwnPrivileges } from './clean-state.ts';
 import { Connection, type ConnectOptions } from './connection.ts';
 import { type DriverError, isAnswered, isConnectionLost } from './failures.ts';
 
@@ -299,9 +300,7 @@ export class Control {
 }
 
 /** Whether the user sees the threads of others (MySQL manual, "The INFORMATION_SCHEMA PROCESSLIST Table"). */
-const maySeeAll =
-  "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'" +
-  ` AND GRANTEE = CONCAT("'", REPLACE(CURRENT_USER(), '@', "'@'"), "'")`;
+const maySeeAll = countOwnPrivileges("'PROCESS'");
 
 /** MariaDB counts while UPDATE, DELETE and the like run (MariaDB manual, "Information Schema PROCESSLIST Table"). */
 function mariadbExamined(ids: string): string {

@@ -95,6 +95,7 @@ export class Executor implements Watched {
       connection.once('lost', (reason) => this.#lose(reason));
       // The driver's limit ends with the login; a database that falls silent after that would keep its client waiting.
       const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
+      let hasInitConnectRun: boolean;
       try {
         const database = await this.#enterDatabase(connection);
         if (typeof database === 'object' && database !== null) {
@@ -102,6 +103,7 @@ export class Executor implements Watched {
           return;
         }
         const cleanState = await CleanState.of(connection, database, this.#limits.readOnly);
+        hasInitConnectRun = cleanState.hasInitConnectRun;
         const executor = this;
         this.#surroundings = new Surroundings(connection, cleanState, this.#limits, {
           get isClosed() {
@@ -116,7 +118,8 @@ export class Executor implements Watched {
       }
       this.#openedAt = performance.now();
       this.#watchdog.add(this);
-      this.#post({ type: 'opened', connection: connection.id, version: connection.version });
+      const { id, version } = connection;
+      this.#post({ type: 'opened', connection: id, version, ...(hasInitConnectRun ? { hasInitConnectRun } : {}) });
     } catch (error) {
       this.#refuse(connectRefusal(error as DriverError));
     }

@@ -8,7 +8,8 @@ import type { PlainCommand } from './commands.ts';
 /** What the connection itself lives by: whatever a client has of them does not leave its statement. */
 const ours = /^(?:statement_id|character_set_\w+|net_\w+|wait_timeout|interactive_timeout|resultset_metadata)$/;
 /** What means something else when it is set again: it can only be kept with its session. */
-const unrepeatable = /^(?:session_track_\w+|profiling\w*|insert_id|identity|timestamp|rand_seed[12])$/;
+const unrepeatable =
+  /^(?:session_track_\w+|profiling\w*|optimizer_trace\w*|insert_id|identity|timestamp|rand_seed[12])$/;
 /** With --read_only, what every transaction is to be; MariaDB has known it by the second name alone. */
 const ofTransaction = /^(?:transaction|tx)_read_only$/;
 
