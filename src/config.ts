@@ -2,7 +2,10 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
+import { formatHelp, type HelpEntry } from './help.ts';
 import type { LogLevel } from './log.ts';
+import { nearest } from './nearest.ts';
+import { version } from './version.ts';
 import type { DatabaseAddress, DatabaseTls } from './wire/messages.ts';
 
 /** A mistake in the flags or the environment; the message is one line that names the option. */
@@ -481,16 +484,19 @@ export interface DatabaseConfig {
   readonly password: string;
 }
 
-export type Command = { readonly type: 'help' } | { readonly type: 'serve'; readonly config: Config };
+export type Command =
+  | { readonly type: 'help' }
+  | { readonly type: 'version' }
+  | { readonly type: 'serve'; readonly config: Config };
 
 /** @throws ConfigError */
 export function readCommand(
   args: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
 ): Command {
-  const names = [...Object.keys(textOptions), ...Object.keys(numberOptions)];
-  const flags = parseFlags(args, names, Object.keys(flagOptions));
+  const flags = parseFlags(args);
   if (flags['help'] === true) return { type: 'help' };
+  if (flags['version'] === true) return { type: 'version' };
   const raw = (name: string): { value: string; from: string } | undefined => {
     const flag = flags[name];
     if (typeof flag === 'string') return { value: flag, from: `--${name}` };
@@ -501,7 +507,7 @@ export function readCommand(
   const values: Record<string, string | number | boolean> = {};
   for (const [name, option] of Object.entries(textOptions)) values[name] = readText(option, raw(name));
   for (const [name, option] of Object.entries(numberOptions)) values[name] = readNumber(option, raw(name));
-  for (const name of Object.keys(flagOptions)) values[name] = flags[name] === true || readFlag(name, environment);
+  for (const name of Object.keys(flagOptions)) values[name] = readFlag(raw(name));
   const { mysql_url, ...rest } = values;
   const database = readDatabase(String(mysql_url));
   const config = Object.freeze({ ...rest, database }) as unknown as Config;
@@ -539,24 +545,41 @@ export function requestBytesPerUserMax(config: Config): number {
   return perUserMax === 0 ? Math.floor(0.75 * max) : Math.min(perUserMax, max);
 }
 
-function parseFlags(
-  args: readonly string[],
-  names: readonly string[],
-  flagNames: readonly string[],
-): Record<string, string | boolean | undefined> {
-  const options = Object.fromEntries<{ type: 'string' | 'boolean' }>([
-    ...names.map((name) => [name, { type: 'string' }] as const),
-    ...flagNames.map((name) => [name, { type: 'boolean' }] as const),
-  ]);
-  const underscored = args.map((arg) =>
-    arg.startsWith('--') ? arg.replace(/^--[^=]*/, (flag) => `--${flag.slice(2).replaceAll('-', '_')}`) : arg,
-  );
+const valueOptionNames = [...Object.keys(textOptions), ...Object.keys(numberOptions)];
+const optionNames = [...valueOptionNames, ...Object.keys(flagOptions), 'help', 'version'];
+
+function parseFlags(args: readonly string[]): Record<string, string | boolean | undefined> {
+  const options: Record<string, { type: 'string' | 'boolean'; short?: string }> = {
+    help: { type: 'boolean', short: 'h' },
+    version: { type: 'boolean' },
+  };
+  for (const name of [...valueOptionNames, ...Object.keys(flagOptions)]) options[name] = { type: 'string' };
+  const spelled = args.map((arg) => {
+    if (!arg.startsWith('--')) return arg;
+    const name = arg.slice(2).replaceAll('-', '_');
+    if (Object.hasOwn(flagOptions, name)) return `--${name}=on`;
+    return arg.replace(/^--[^=]*/, (flag) => `--${flag.slice(2).replaceAll('-', '_')}`);
+  });
   try {
-    const parsed = parseArgs({ args: underscored, options: { ...options, help: { type: 'boolean', short: 'h' } } });
-    return parsed.values as Record<string, string | boolean | undefined>;
+    return parseArgs({ args: spelled, options }).values as Record<string, string | boolean | undefined>;
   } catch (error) {
-    throw new ConfigError(`${(error as Error).message.split(/\.\s/)[0]}; see --help`);
+    throw new ConfigError(`${explain(error as NodeJS.ErrnoException, spelled)}; see --help`);
   }
+}
+
+/** One line for what parseArgs refuses. */
+function explain({ code, message }: NodeJS.ErrnoException, args: readonly string[]): string {
+  const [, unknown] = code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? (/'--([^'=]*)/.exec(message) ?? []) : [];
+  if (unknown !== undefined) {
+    const meant = nearest(unknown, optionNames);
+    return `unknown option --${unknown}${meant === null ? '' : ` (did you mean --${meant}?)`}`;
+  }
+  const [, word] = code === 'ERR_PARSE_ARGS_UNEXPECTED_POSITIONAL' ? (/'(.*?)'/.exec(message) ?? []) : [];
+  const flag = word === undefined ? undefined : args[args.indexOf(word) - 1]?.replace(/=on$/, '');
+  if (flag !== undefined && Object.hasOwn(flagOptions, flag.slice(2))) {
+    return `'${word}' after ${flag} belongs to no option: write ${flag}=on or ${flag}=off`;
+  }
+  return message.split(/\.\s/)[0] ?? message;
 }
 
 function readText(option: TextOption, raw: { value: string; from: string } | undefined): string {
@@ -578,13 +601,20 @@ function readNumber(option: NumberOption, raw: { value: string; from: string } |
   return value;
 }
 
-function readFlag(name: string, environment: Readonly<Record<string, string | undefined>>): boolean {
-  const variable = `SLUICE_${name.toUpperCase()}`;
-  const value = environment[variable] ?? 'false';
-  if (!['true', 'false', '1', '0'].includes(value)) {
-    throw new ConfigError(`${variable} is '${value}'; it must be one of true, false, 1, 0`);
-  }
-  return value === 'true' || value === '1';
+const flagValues: Readonly<Record<string, boolean>> = {
+  on: true,
+  off: false,
+  true: true,
+  false: false,
+  1: true,
+  0: false,
+};
+
+function readFlag(raw: { value: string; from: string } | undefined): boolean {
+  if (raw === undefined) return false;
+  const isOn = Object.hasOwn(flagValues, raw.value) ? flagValues[raw.value] : undefined;
+  if (isOn !== undefined) return isOn;
+  throw new ConfigError(`${raw.from} is '${raw.value}'; it must be one of on, off, true, false, 1, 0`);
 }
 
 function readDatabase(url: string): DatabaseConfig | null {
@@ -683,25 +713,22 @@ function decode(part: string): string {
 
 /** The text of `--help`. */
 export function helpText(): string {
-  const lines = [
-    'sluice: SQL over HTTP for MySQL and MariaDB',
-    '',
-    'usage: sluice [--option value]…',
-    '',
-    'Each option can also be set as SLUICE_NAME in the environment; flags win. Dashes may stand for underscores.',
-    '',
-  ];
-  for (const [name, option] of Object.entries(textOptions) as [string, TextOption][]) {
-    lines.push(`  --${name} ${option.placeholder}`, `      ${option.help} (default: ${option.default || 'none'})`);
-  }
-  for (const [name, option] of Object.entries(flagOptions)) {
-    lines.push(`  --${name}`, `      ${option.help} (default: off)`);
-  }
-  for (const [name, option] of Object.entries(numberOptions) as [string, NumberOption][]) {
-    lines.push(
-      `  --${name} N`,
-      `      ${option.help} (${option.unit}, ${option.min} to ${option.max}, default: ${option.default})`,
-    );
-  }
-  return `${lines.join('\n')}\n`;
+  const texts = Object.entries<TextOption>(textOptions).map(
+    ([name, { placeholder, help, default: byDefault }]): HelpEntry => ({
+      name,
+      placeholder,
+      text: `${help} (default: ${byDefault || 'none'})`,
+    }),
+  );
+  const flags = Object.entries<FlagOption>(flagOptions).map(
+    ([name, { help }]): HelpEntry => ({ name, placeholder: '', text: `${help} (default: off)` }),
+  );
+  const numbers = Object.entries<NumberOption>(numberOptions).map(
+    ([name, { help, unit, min, max, default: byDefault }]): HelpEntry => ({
+      name,
+      placeholder: 'N',
+      text: `${help} (${unit}, ${min} to ${max}, default: ${byDefault})`,
+    }),
+  );
+  return formatHelp(version, [...texts, ...flags, ...numbers]);
 }

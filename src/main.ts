@@ -2,6 +2,7 @@
 import { ConfigError, helpText, readCommand } from './config.ts';
 import { openLog } from './log.ts';
 import { Service } from './service.ts';
+import { version } from './version.ts';
 
 /** Exit codes of a process that a signal ended (POSIX shells: 128 + the signal's number). */
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -12,6 +13,10 @@ async function main(): Promise<void> {
   const command = readCommand(process.argv.slice(2), process.env);
   if (command.type === 'help') {
     process.stdout.write(helpText());
+    return;
+  }
+  if (command.type === 'version') {
+    process.stdout.write(`sluice ${version}\n`);
     return;
   }
   const { config } = command;

@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Config, type DatabaseConfig, requestBytesPerUserMax } from './config.ts';
+import { prepareDataDir } from './data-dir.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
 import { type Certificate, readCertificate } from './http/certificate.ts';
@@ -82,6 +83,7 @@ export class Service {
       hostNames: new HostNames(config.http_handler_host, config.http_host_names),
       cors: config.cors_origin === '' ? null : new Cors(config.cors_origin),
     };
+    prepareDataDir(config.data_dir, [spillFolder(config), journalFolder(config)]);
     let embedded: EmbeddedDatabase | null = null;
     let database = config.database;
     if (database === null) {
@@ -354,13 +356,15 @@ function connectionsPerUserMax({ connections_max, connections_per_user_max }: Co
 function openOrphans(config: Config, database: DatabaseConfig, workers: WorkerPool, observe: Observe): Orphans {
   const { address, user, password } = database;
   const place = 'socketPath' in address ? address.socketPath : `${address.host}:${address.port}`;
-  const journal = new Journal(join(config.data_dir, 'connections'), place, (error) =>
-    observe({ type: 'journal_failed', error }),
-  );
+  const journal = new Journal(journalFolder(config), place, (error) => observe({ type: 'journal_failed', error }));
   const login = user === '' ? null : { user, password, database: null };
   return new Orphans({ retryMs: config.ping_secs * 1_000, login }, journal, workers, observe);
 }
 
 function spillFolder(config: Config): string {
   return join(config.data_dir, 'spill');
+}
+
+function journalFolder(config: Config): string {
+  return join(config.data_dir, 'connections');
 }

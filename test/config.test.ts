@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { rootCertificates } from 'node:tls';
@@ -127,17 +127,32 @@ t.test('every option is set by a flag, spelled either way, and by the environmen
   }
 });
 
-t.test('an option that is on or off is set by its flag alone, or by the environment', async (t) => {
-  for (const name of FLAGS) {
-    t.equal(settingOf(serve([`--${name}`]), name), true);
-    t.equal(settingOf(serve([`--${name.replaceAll('_', '-')}`]), name), true);
-    const variable = `SLUICE_${name.toUpperCase()}`;
-    for (const [value, isOn] of Object.entries({ true: true, false: false, 1: true, 0: false })) {
-      t.equal(settingOf(serve([], { [variable]: value }), name), isOn, `${variable}=${value}`);
+t.test(
+  'D4: an option that is on or off is set by its flag, alone or with =on or =off, or by the environment',
+  async (t) => {
+    const values = { on: true, off: false, true: true, false: false, 1: true, 0: false };
+    for (const name of FLAGS) {
+      const dashed = name.replaceAll('_', '-');
+      const variable = `SLUICE_${name.toUpperCase()}`;
+      t.equal(settingOf(serve([`--${name}`]), name), true);
+      t.equal(settingOf(serve([`--${dashed}`]), name), true);
+      for (const [value, isOn] of Object.entries(values)) {
+        t.equal(settingOf(serve([], { [variable]: value }), name), isOn, `${variable}=${value}`);
+        t.equal(settingOf(serve([`--${name}=${value}`]), name), isOn, `--${name}=${value}`);
+        t.equal(settingOf(serve([`--${dashed}=${value}`]), name), isOn, `--${dashed}=${value}`);
+        const other = `${!isOn}`;
+        t.equal(settingOf(serve([`--${name}=${value}`], { [variable]: other }), name), isOn, 'the flag wins');
+      }
+      t.equal(settingOf(serve([`--${name}`, `--${name}=off`]), name), false, 'the last one holds');
+      const choices = 'it must be one of on, off, true, false, 1, 0';
+      for (const value of ['yes', 'ON', '', 'constructor']) {
+        refuses(t, [], `${variable} is '${value}'; ${choices}`, { [variable]: value });
+        refuses(t, [`--${name}=${value}`], `--${name} is '${value}'; ${choices}`);
+      }
+      refuses(t, [`--${dashed}`, 'off'], new RegExp(`^'off' after --${name} .*write --${name}=on or --${name}=off`));
     }
-    refuses(t, [], `${variable} is 'yes'; it must be one of true, false, 1, 0`, { [variable]: 'yes' });
-  }
-});
+  },
+);
 
 t.test('the certificate and its key are given together', async (t) => {
   t.match(serve(['--tls_cert=c', '--tls_key=k']), { tls_cert: 'c', tls_key: 'k' });
@@ -190,6 +205,27 @@ t.test('a choice is one of those listed', async (t) => {
   }
   refuses(t, ['--log_level=loud'], "--log_level is 'loud'; it must be one of trace, debug, info, warn, error, silent");
   refuses(t, [], /^SLUICE_LOG_LEVEL is 'INFO'/, { SLUICE_LOG_LEVEL: 'INFO' });
+});
+
+t.test('D4: the refusal of an unknown option names the nearest one', async (t) => {
+  const mistakes = {
+    '--http-handler-prt': 'http_handler_port',
+    '--http_handler_prot=1': 'http_handler_port',
+    '--mysqlurl': 'mysql_url',
+    '--readonly': 'read_only',
+    '--read-olny': 'read_only',
+    '--datadir': 'data_dir',
+    '--log': null,
+    '--port': 'http_handler_port',
+    '--versoin': 'version',
+    '--hepl': 'help',
+    '--unheard_of': null,
+  };
+  for (const [arg, meant] of Object.entries(mistakes)) {
+    const name = arg.replace(/=.*/, '').slice(2).replaceAll('-', '_');
+    const hint = meant === null ? '' : ` (did you mean --${meant}?)`;
+    refuses(t, [arg], `unknown option --${name}${hint}; see --help`);
+  }
 });
 
 t.test('an unknown option, a word that is none and a flag without its value are named', async (t) => {
@@ -338,6 +374,25 @@ t.test('--help lists every option with its default and its unit', async (t) => {
   t.match(help, /SLUICE_/);
 });
 
+t.test('D4: --help has an example, names a subject for every option and no line longer than 100 columns', async (t) => {
+  const help = helpText();
+  for (const line of help.split('\n')) t.ok(line.length <= 100, line);
+  const examples = [...help.matchAll(/^ {2}(?:SLUICE_MYSQL_URL=(\S+) )?sluice(?: (--.*))?$/gm)];
+  t.ok(examples.length > 1);
+  for (const [line, url, args = ''] of examples) {
+    t.doesNotThrow(() => serve(args.split(' ').filter(Boolean), { SLUICE_MYSQL_URL: url }), line);
+  }
+  t.notMatch(help, /^Other:/m, 'a new option has its subject in src/help.ts');
+  t.notMatch(help, /:\n\n/, 'no subject is empty');
+});
+
+t.test('D4: --version prints the name and the version in package.json', async (t) => {
+  const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
+  t.same(readCommand(['--version'], {}), { type: 'version' });
+  const result = spawnSync(process.execPath, [MAIN_FILE, '--version'], { env: { PATH: '' }, encoding: 'utf8' });
+  t.match(result, { status: 0, stdout: `sluice ${version}\n`, stderr: '' });
+});
+
 t.test('the program prints its help without a database', async (t) => {
   // Nothing is on the way of the search, so that not even a MariaDB could be started.
   const result = spawnSync(process.execPath, [MAIN_FILE, '--help'], { env: { PATH: '' }, encoding: 'utf8' });
@@ -391,9 +446,8 @@ function refuses(t: Test, args: string[], message: string | RegExp, environment:
   t.notOk(error?.message.includes('\n'), `${name}: one line`);
 }
 
-/** The two lines of the help that are an option's, as one. */
+/** What the help says of an option, in one line. */
 function entryOf(help: string, name: string): string {
-  const lines = help.split('\n');
-  const at = lines.findIndex((line) => line.split(' ')[2] === `--${name}`);
-  return at < 0 ? '' : `${lines[at]} ${lines[at + 1]?.trim()}`;
+  const [, first, rest = ''] = new RegExp(`^ {2}(--${name}\\b.*)\n((?: {6}.*\n)+)`, 'm').exec(help) ?? [];
+  return first === undefined ? '' : `${first} ${rest.replace(/\s+/g, ' ').trim()}`;
 }

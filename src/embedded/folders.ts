@@ -15,6 +15,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
+import { makeFolder } from '../data-dir.ts';
 import type { SystemUser } from './system-user.ts';
 
 /** The kernel's `sun_path` is 108 bytes (104 on some systems), and its last byte is a zero. */
@@ -52,7 +53,7 @@ export class Folders {
   /** Makes `dataDir` and the root if there are none. Throws the file system's error if it cannot. */
   constructor(dataDir: string) {
     const root = join(resolve(dataDir), 'mariadb');
-    mkdirSync(root, { recursive: true, mode: 0o700 });
+    makeFolder(root);
     chmodSync(root, 0o700);
     this.root = realpathSync(root);
     this.data = join(this.root, 'data');

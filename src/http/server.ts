@@ -121,7 +121,12 @@ export class HttpServer {
   async listen(): Promise<string> {
     const { host, port } = this.#options;
     this.#server.listen(port, host);
-    await once(this.#server, 'listening');
+    try {
+      await once(this.#server, 'listening');
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      throw new Error(`${message}${adviceOn(code, port)}`, { cause: error });
+    }
     // What goes wrong from now on concerns one connection, such as one too many for the process.
     this.#server.on('error', (error) => this.#observe({ type: 'accept_failed', error }));
     const scheme = this.#options.certificate === null ? 'http' : 'https';
@@ -325,6 +330,22 @@ export class HttpServer {
     const timer = setTimeout(end, lingerMs);
     request.once('close', end);
     request.resume();
+  }
+}
+
+/** What to do about an address that cannot be listened on. */
+function adviceOn(code: string | undefined, port: number): string {
+  switch (code) {
+    case 'EADDRINUSE':
+      return `; another program listens on port ${port}: choose another port by --http_handler_port`;
+    case 'EACCES':
+      return `; this user may not listen on port ${port}: choose another port by --http_handler_port`;
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return '; --http_handler_host must be an address or a name of this machine';
+    default:
+      return '';
   }
 }
 

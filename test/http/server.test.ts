@@ -521,7 +521,7 @@ t.test('two servers cannot listen on one port, and the second says so', async (t
   const { url } = await start(t, () => {});
   const port = Number(new URL(url).port);
   const second = new HttpServer({ ...OPTIONS, port }, {} as Handlers, () => {});
-  await t.rejects(second.listen(), { code: 'EADDRINUSE' });
+  await t.rejects(second.listen(), { message: /EADDRINUSE.*--http_handler_port$/, cause: { code: 'EADDRINUSE' } });
 });
 
 t.test('the address is a URL, for IPv6 too', async (t) => {

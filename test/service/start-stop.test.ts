@@ -185,29 +185,35 @@ for (const server of await sharedServers()) {
   });
 }
 
-t.test('a port that is taken is said in one line, and the database is ended again', async (t) => {
-  const holder = createServer().listen(0, '127.0.0.1');
-  await once(holder, 'listening');
-  t.teardown(() => holder.close());
-  const { port } = holder.address() as AddressInfo;
-  const dataDir = await temporaryFolder(t);
-  for (const args of [
-    ['--mysql_url', 'mysql://root@127.0.0.1:1'],
-    ['--data_dir', dataDir],
-  ]) {
-    const result = await run([...args, '--http_handler_port', `${port}`, '--log_level', 'error']);
-    t.equal(result.code, 1);
-    t.equal(result.output, '');
-    t.match(result.log, new RegExp(`^sluice: cannot start: .*address already in use.*${port}\n$`));
-  }
-  t.same(processesOf(dataDir), [], 'no process is left');
-  t.same(leftIn(dataDir), ['data', 'error.log', 'files'], 'no file is left');
-});
+t.test(
+  'D5: a port that is taken is said in one line, which names the option, and the database is ended again',
+  async (t) => {
+    const holder = createServer().listen(0, '127.0.0.1');
+    await once(holder, 'listening');
+    t.teardown(() => holder.close());
+    const { port } = holder.address() as AddressInfo;
+    const dataDir = await temporaryFolder(t);
+    for (const args of [
+      ['--mysql_url', 'mysql://root@127.0.0.1:1'],
+      ['--data_dir', dataDir],
+    ]) {
+      const result = await run([...args, '--http_handler_port', `${port}`, '--log_level', 'error']);
+      t.equal(result.code, 1);
+      t.equal(result.output, '');
+      t.match(
+        result.log,
+        new RegExp(`^sluice: cannot start: .*address already in use.*${port}: .*--http_handler_port\n$`),
+      );
+    }
+    t.same(processesOf(dataDir), [], 'no process is left');
+    t.same(leftIn(dataDir), ['data', 'error.log', 'files'], 'no file is left');
+  },
+);
 
 t.test('an address that is not this machine’s is said in one line', async (t) => {
   const result = await run(['--mysql_url', 'mysql://root@127.0.0.1:1', '--http_handler_host', '192.0.2.1']);
   t.equal(result.code, 1);
-  t.match(result.log, /^sluice: cannot start: .*192\.0\.2\.1.*\n$/);
+  t.match(result.log, /^sluice: cannot start: .*192\.0\.2\.1.*--http_handler_host.*\n$/);
 });
 
 t.test('the embedded default', { timeout: 240_000 }, async (t) => {

@@ -1,0 +1,49 @@
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+
+/**
+ * Makes the data directory if there is none, and tries whether a file can be written to it, and to those of its folders
+ * that an earlier run has left, which may have been another user's.
+ * @throws Error of one line that names the folder
+ */
+export function prepareDataDir(dataDir: string, folders: readonly string[]): void {
+  try {
+    makeFolder(resolve(dataDir));
+    for (const path of [dataDir, ...folders.filter((folder) => existsSync(folder))]) tryWriting(path);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Error(`the data directory ${dataDir} cannot be written: ${message}; give another one by --data_dir`);
+  }
+}
+
+/**
+ * Makes a folder and those above it. `mkdirSync` with `recursive` never returns where a folder exists and another in it
+ * cannot be made because of ENOENT, as below /proc: Node takes that for a folder above that is missing, and begins again.
+ */
+export function makeFolder(path: string): void {
+  const missing: string[] = [];
+  let above = path;
+  while (statSync(above, { throwIfNoEntry: false }) === undefined && above !== dirname(above)) {
+    missing.push(above);
+    above = dirname(above);
+  }
+  for (const folder of missing.reverse()) makeOne(folder);
+}
+
+function makeOne(folder: string): void {
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    // Another process may have made it in the meantime.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(folder).isDirectory()) throw error;
+  }
+}
+
+function tryWriting(folder: string): void {
+  const file = join(folder, `.written-${process.pid}`);
+  try {
+    writeFileSync(file, 'x', { mode: 0o600 });
+  } finally {
+    rmSync(file, { force: true });
+  }
+}

@@ -1,0 +1,40 @@
+/** The distance past which a word is taken for another one, as a part of its length. */
+const distanceMax = 0.4;
+
+/**
+ * The word of `words` that `typed` was most likely meant to be, or null if none is near. The distance counts letters that
+ * are inserted, removed, replaced, or swapped with their neighbour (Damerau–Levenshtein, optimal string alignment). If none
+ * is near, it is the only word that ends with what was typed (`port`: `http_handler_port`).
+ */
+export function nearest(typed: string, words: readonly string[]): string | null {
+  let best: string | null = null;
+  let bestDistance = Math.floor(distanceMax * typed.length) + 1;
+  for (const word of words) {
+    const found = distance(typed, word);
+    if (found < bestDistance) {
+      best = word;
+      bestDistance = found;
+    }
+  }
+  if (best !== null) return best;
+  const longer = words.filter((word) => word.endsWith(`_${typed}`));
+  return longer.length === 1 ? (longer[0] as string) : null;
+}
+
+function distance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (last[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      let cost = Math.min(replaced, (last[j] as number) + 1, (row[j - 1] as number) + 1);
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwapped) cost = Math.min(cost, (beforeLast[j - 2] as number) + 1);
+      row.push(cost);
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[b.length] as number;
+}
