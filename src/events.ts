@@ -1,3 +1,5 @@
+import type { TroubleName } from './troubles.ts';
+
 /** Everything worth telling about a running server. The log is one consumer; others can be added beside it. */
 export type ServiceEvent =
   | { readonly type: 'listening'; readonly address: string }
@@ -47,6 +49,23 @@ export type ServiceEvent =
   /** If the process is killed, what it runs in the database runs on. */
   | { readonly type: 'journal_failed'; readonly error: Error }
   | { readonly type: 'accept_failed'; readonly error: Error }
+  /** A check found no file descriptor left. */
+  | { readonly type: 'descriptors_exhausted'; readonly reason: string }
+  /** A connection of a client was closed at once: there were --http_connections_max. */
+  | { readonly type: 'http_connection_refused'; readonly reason: string }
+  /** The database could not be reached, or refused a connection for a reason other than its login. */
+  | { readonly type: 'connect_failed'; readonly reason: string; readonly isOutOfDescriptors: boolean }
+  /** The database does not accept what --mysql_url says. */
+  | { readonly type: 'database_login_refused'; readonly reason: string }
+  /** A client's user or password was wrong, or was not tried because too many had been. */
+  | { readonly type: 'login_failed'; readonly user: string; readonly reason: string; readonly isBlocked: boolean }
+  | { readonly type: 'trouble_began'; readonly trouble: TroubleName; readonly reason: string }
+  | {
+      readonly type: 'trouble_ended';
+      readonly trouble: TroubleName;
+      readonly failures: number;
+      readonly secs: number;
+    }
   | {
       readonly type: 'request_failed';
       readonly defect: string;

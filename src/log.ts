@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import type { Observe, ServiceEvent } from './events.ts';
+import { isOutOfDescriptors } from './troubles.ts';
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
@@ -21,9 +22,13 @@ function describe({ name, message, stack }: Error): object {
 
 function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
   switch (event.type) {
+    case 'accept_failed':
+      // A lasting lack of descriptors is logged as a trouble.
+      return isOutOfDescriptors(event.error) ? 'debug' : 'error';
+    case 'trouble_began':
+      return event.trouble === 'logins_failing' ? 'warn' : 'error';
     case 'request_failed':
     case 'worker_failed':
-    case 'accept_failed':
     case 'certificate_refused':
       return 'error';
     case 'connection_lost':
@@ -41,7 +46,13 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'stopped':
     case 'embedded_database':
     case 'orphans_ended':
+    case 'trouble_ended':
       return 'info';
+    case 'connect_failed':
+    case 'descriptors_exhausted':
+    case 'database_login_refused':
+    case 'http_connection_refused':
+    case 'login_failed':
     case 'query_settled':
     case 'query_removed':
     case 'session_opened':

@@ -7,6 +7,8 @@ export interface Levels {
   readonly waitingStatements: () => number;
   readonly sessions: () => number;
   readonly connections: () => number;
+  /** 1 or 0. */
+  readonly databaseUp: () => number;
   readonly heldBytes: () => number;
   readonly reservedBytes: () => number;
   readonly requestBytes: () => number;
@@ -29,6 +31,11 @@ export class Metrics {
   readonly #rows = this.#total('rows_total', 'rows that they returned');
   readonly #rowBytes = this.#total('row_bytes_total', 'the same, as JSON');
   readonly #spilledRowBytes = this.#total('spilled_row_bytes_total', 'what of it went by disk');
+  readonly #failedLogins = this.#total(
+    'failed_logins_total',
+    'Logins of clients that failed: denied by the database, or blocked after too many wrong passwords.',
+    'reason',
+  );
   readonly #ownFailures = this.#total(
     'own_failures_total',
     'statements that failed for a reason of the server, by code',
@@ -53,10 +60,17 @@ export class Metrics {
         this.#spilledRowBytes.add(event.spilledBytes);
         if (event.code !== null && event.code >= 90_000) this.#ownFailures.add(1, `${event.code}`);
         return;
+      case 'login_failed':
+        this.#failedLogins.add(1, event.isBlocked ? 'blocked' : 'denied');
+        return;
       case 'connection_lost':
       case 'worker_failed':
       case 'request_failed':
       case 'accept_failed':
+      case 'connect_failed':
+      case 'descriptors_exhausted':
+      case 'database_login_refused':
+      case 'http_connection_refused':
         this.#troubles.add(1, event.type);
     }
   };
@@ -108,6 +122,10 @@ export class Metrics {
       waiting_statements: ['statements that wait for a connection or for memory', levels.waitingStatements],
       sessions: ['kept sessions', levels.sessions],
       connections: ['database connections', levels.connections],
+      database_up: [
+        '1 if the database accepts connections and the login of --mysql_url, as far as is known, else 0.',
+        levels.databaseUp,
+      ],
       buffered_bytes: ['memory that rows take', levels.heldBytes],
       reserved_bytes: ['memory set aside for rows', levels.reservedBytes],
       request_bytes: ['memory reserved for requests: bodies, statements and their params', levels.requestBytes],

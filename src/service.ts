@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Config, type DatabaseConfig, requestBytesPerUserMax } from './config.ts';
 import { prepareDataDir } from './data-dir.ts';
+import { watchDescriptors } from './descriptors.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
 import { type Certificate, readCertificate } from './http/certificate.ts';
@@ -24,6 +25,7 @@ import { Readiness } from './session/readiness.ts';
 import { Sessions } from './session/sessions.ts';
 import { defaultPerUserMax } from './session/share.ts';
 import { WorkerPool } from './session/worker-pool.ts';
+import { Troubles } from './troubles.ts';
 import { SpillUsage } from './wire/spill-usage.ts';
 
 /** How long statements may take to end when the server is told to stop at once. */
@@ -54,6 +56,8 @@ export class Service {
   readonly #leases: Leases;
   readonly #orphans: Orphans | null;
   readonly #server: HttpServer;
+  readonly #troubles: Troubles;
+  readonly #stopDescriptorChecks: () => void;
   readonly #workers: WorkerPool;
   #reloaded: Promise<void> = Promise.resolve();
 
@@ -69,6 +73,8 @@ export class Service {
     this.#leases = parts.leases;
     this.#orphans = parts.orphans;
     this.#server = parts.server;
+    this.#troubles = parts.troubles;
+    this.#stopDescriptorChecks = watchDescriptors(parts.observe);
     this.#workers = parts.workers;
   }
 
@@ -105,6 +111,8 @@ export class Service {
       if (doors.certificate === null && !parts.server.isLoopback) {
         observe({ type: 'listening_unprotected', address: url, advice: unprotected });
       }
+      // A database that is not there yet, or a wrong user in --mysql_url, is logged at the start.
+      void parts.readiness.whyNot().catch(() => {});
       return new Service(config, observe, parts, url);
     } catch (error) {
       parts.leases.close();
@@ -157,6 +165,8 @@ export class Service {
   }
 
   async #end(killMs: number, answerMs: number): Promise<void> {
+    this.#troubles.close();
+    this.#stopDescriptorChecks();
     // Before those that run give back what others wait for.
     this.#queue.close();
     this.#queries.cancelAll();
@@ -190,6 +200,10 @@ interface Parts {
   readonly queue: Queue;
   readonly handlers: Handlers;
   readonly server: HttpServer;
+  readonly readiness: Readiness;
+  readonly troubles: Troubles;
+  /** Reports an event to the log, the metrics and the troubles. */
+  readonly observe: Observe;
 }
 
 function build(
@@ -200,7 +214,17 @@ function build(
   doors: Doors,
 ): Parts {
   const metrics = new Metrics();
-  const observe = observeWith(log, metrics.observe);
+  const troubles: Troubles = new Troubles(
+    {
+      database_unavailable: { quietMs: 2_000, isOver: () => readiness.isReachable() },
+      database_login_refused: { quietMs: 6_000, isOver: async () => (await readiness.whyNot()) === null },
+      out_of_descriptors: { quietMs: 5_000 },
+      http_connections_full: { quietMs: 5_000 },
+      logins_failing: { quietMs: 60_000 },
+    },
+    observeWith(log, metrics.observe),
+  );
+  const observe = observeWith(log, metrics.observe, troubles.observe);
   const spillUsage = SpillUsage.forThreads(slotsPerThread * config.worker_threads, config.spill_total_bytes_max);
   const workers = new WorkerPool(
     {
@@ -287,7 +311,7 @@ function build(
     () => buffers.hasRoom,
   );
   buffers.onRoom = leases.onFree = () => queue.advance();
-  const readiness = new Readiness(leases, database.user, database.password);
+  const readiness = new Readiness(leases, database.user, database.password, observe);
   const handlers = new Handlers({
     limits: {
       bodyBytesMax: config.body_bytes_max,
@@ -324,6 +348,7 @@ function build(
     waitingStatements: () => queue.size,
     sessions: () => sessions.size,
     connections: () => leases.size,
+    databaseUp: () => (troubles.has('database_unavailable') || troubles.has('database_login_refused') ? 0 : 1),
     heldBytes: () => buffers.heldBytes,
     reservedBytes: () => buffers.reservedBytes,
     requestBytes: () => requestMemory.reservedBytes,
@@ -345,7 +370,20 @@ function build(
   );
   // What a private MariaDB runs ends with it, and no other server takes it over.
   const orphans = embedded === null ? openOrphans(config, database, workers, observe) : null;
-  return { embedded, workers, leases, orphans, sessions, queries, queue, handlers, server };
+  return {
+    embedded,
+    workers,
+    leases,
+    orphans,
+    sessions,
+    queries,
+    queue,
+    handlers,
+    server,
+    readiness,
+    troubles,
+    observe,
+  };
 }
 
 function connectionsPerUserMax({ connections_max, connections_per_user_max }: Config): number {

@@ -41,6 +41,14 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'journal_failed', error: new Error('disk') }, 'warn'],
   [{ type: 'worker_failed', error: new Error('thread') }, 'error'],
   [{ type: 'accept_failed', error: new Error('socket') }, 'error'],
+  [{ type: 'connect_failed', reason: 'ECONNREFUSED', isOutOfDescriptors: false }, 'debug'],
+  [{ type: 'descriptors_exhausted', reason: 'EMFILE' }, 'debug'],
+  [{ type: 'database_login_refused', reason: 'Access denied' }, 'debug'],
+  [{ type: 'http_connection_refused', reason: '--http_connections_max' }, 'debug'],
+  [{ type: 'login_failed', user: 'root', reason: 'Access denied', isBlocked: false }, 'debug'],
+  [{ type: 'trouble_began', trouble: 'database_unavailable', reason: 'ECONNREFUSED' }, 'error'],
+  [{ type: 'trouble_began', trouble: 'logins_failing', reason: 'Access denied' }, 'warn'],
+  [{ type: 'trouble_ended', trouble: 'database_unavailable', failures: 7, secs: 1.5 }, 'info'],
   [{ type: 'request_failed', defect: 'abc', method: 'GET', path: '/', error: new Error('oops') }, 'error'],
 ];
 

@@ -54,6 +54,7 @@ const clientErrorReasons: Readonly<Record<number, string>> = {
   408: 'the request did not arrive in time (--request_timeout_secs)',
   431: 'the request line and headers are too large (--header_bytes_max)',
 };
+const connectionsFull = 'there are as many HTTP connections as there may be (--http_connections_max)';
 const noTunnel = 'this server is not a proxy: it does not support CONNECT';
 
 /** A listener is quiet when it has taken no connection for so many turns of the event loop; it is waited for no longer than this. */
@@ -106,6 +107,7 @@ export class HttpServer {
     // Node closes the connection in silence if nobody listens for CONNECT.
     this.#server.on('connect', (_request, socket: Socket) => this.#refuseTunnel(socket));
     this.#server.maxConnections = options.connectionsMax;
+    this.#server.on('drop', () => observe({ type: 'http_connection_refused', reason: connectionsFull }));
     this.#server.setTimeout(options.idleTimeoutMs);
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
       // It has its answer, and is about to be closed.

@@ -97,7 +97,8 @@ export class Accounts {
       await this.#leases.login({ login: { user, password, database: null }, digest });
     } catch (error) {
       const isDenied = error instanceof RefusedError && error.refusal.kind === 'denied';
-      if (!isDenied && failures !== null) failures.count--;
+      if (isDenied) this.#observeFailed(user, error.message, false);
+      else if (failures !== null) failures.count--;
       throw error;
     }
     if (failures !== null) failures.count--;
@@ -129,7 +130,13 @@ export class Accounts {
       failures.isTold = true;
       this.#observe({ type: 'user_blocked', user: user.slice(0, 200), failures: failures.count, retryAfterSecs });
     }
-    throw new BlockedError(retryAfterSecs);
+    const error = new BlockedError(retryAfterSecs);
+    this.#observeFailed(user, error.message, true);
+    throw error;
+  }
+
+  #observeFailed(user: string, reason: string, isBlocked: boolean): void {
+    this.#observe({ type: 'login_failed', user: user.slice(0, 200), reason, isBlocked });
   }
 
   #forgetFailures(now: number): void {

@@ -190,7 +190,7 @@ export class Leases {
     try {
       lease = await Lease.open(this.#workers.connect(login), login);
     } catch (error) {
-      if (error instanceof RefusedError && error.refusal.kind === 'denied') this.#revoke(owner.digest);
+      if (error instanceof RefusedError) this.#refused(error, owner);
       throw error;
     }
     this.#databaseVersion = lease.databaseVersion;
@@ -204,6 +204,13 @@ export class Leases {
       this.onFree?.();
     });
     return lease;
+  }
+
+  #refused({ refusal, message }: RefusedError, { digest }: LeaseOwner): void {
+    if (refusal.kind === 'denied') this.#revoke(digest);
+    if (refusal.kind !== 'unavailable') return;
+    const isOutOfDescriptors = refusal.isOutOfDescriptors === true;
+    this.#observe({ type: 'connect_failed', reason: message, isOutOfDescriptors });
   }
 
   /** The database no longer accepts these credentials: ends what was opened with them. */

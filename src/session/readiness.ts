@@ -1,38 +1,67 @@
+import type { Observe } from '../events.ts';
 import { RefusedError } from './lease.ts';
 import type { LeaseOwner, Leases } from './leases.ts';
 
 /** An answer is good for this long, so that a prober cannot make work. */
 const freshMs = 1_000;
+/** A refused login is tried again less often: the database may lock an account after so many wrong passwords. */
+const refusedFreshMs = 5_000;
 
-/** Knows whether the database answers, by logging in; a refused login is an answer too. */
+interface Answer {
+  /** Why the service cannot take statements; null if it can. */
+  readonly reason: string | null;
+  readonly isReachable: boolean;
+}
+
+/** Knows whether the database accepts the login and the schema of --mysql_url, by logging in. */
 export class Readiness {
   readonly #leases: Leases;
   readonly #owner: LeaseOwner;
-  #asked = Number.NEGATIVE_INFINITY;
-  #answer: Promise<string | null> = Promise.resolve(null);
+  readonly #observe: Observe;
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #freshMs = freshMs;
+  #answer: Promise<Answer> = Promise.resolve({ reason: null, isReachable: true });
 
-  constructor(leases: Leases, user: string, password: string) {
+  constructor(leases: Leases, user: string, password: string, observe: Observe) {
     this.#leases = leases;
     this.#owner = { login: { user, password, database: null }, digest: 'readiness' };
+    this.#observe = observe;
   }
 
-  /** null if it does, else the reason why not. */
-  whyNot(): Promise<string | null> {
+  /** null if the service can take statements, else the reason why not. */
+  async whyNot(): Promise<string | null> {
+    return (await this.#fresh()).reason;
+  }
+
+  async isReachable(): Promise<boolean> {
+    return (await this.#fresh()).isReachable;
+  }
+
+  #fresh(): Promise<Answer> {
     const now = performance.now();
-    if (now - this.#asked > freshMs) {
-      this.#asked = now;
+    if (now - this.#askedAt > this.#freshMs) {
+      this.#askedAt = now;
+      this.#freshMs = freshMs;
       this.#answer = this.#ask();
     }
     return this.#answer;
   }
 
-  async #ask(): Promise<string | null> {
+  async #ask(): Promise<Answer> {
     try {
       await this.#leases.probe(this.#owner);
-      return null;
+      return { reason: null, isReachable: true };
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
-      return error.refusal.kind === 'unavailable' ? error.message : null;
+      const { message, refusal } = error;
+      if (refusal.kind === 'unavailable') return { reason: message, isReachable: false };
+      // Without a user there is nothing to log in with, and a refusal shows that the database answers.
+      if (this.#owner.login.user === '') return { reason: null, isReachable: true };
+      this.#freshMs = refusedFreshMs;
+      const what = refusal.kind === 'database' ? 'schema' : 'user and password';
+      const reason = `the database refuses the ${what} of --mysql_url: ${message}`;
+      this.#observe({ type: 'database_login_refused', reason });
+      return { reason, isReachable: true };
     }
   }
 }

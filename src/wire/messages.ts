@@ -162,4 +162,6 @@ export type StatementEnd =
 export interface Refusal {
   readonly kind: 'denied' | 'database' | 'unavailable' | 'too many';
   readonly failure: Cause;
+  /** The server itself, or its machine, has no file descriptor left for a connection. */
+  readonly isOutOfDescriptors?: true;
 }

@@ -122,6 +122,10 @@ export function connectRefusal(error: DriverError): Refusal {
       failure: { code: 1045, sqlstate: '28000', message: 'Access denied: no password is so long' },
     };
   }
+  if (error.code === 'EMFILE' || error.code === 'ENFILE') {
+    const message = `the server has no file descriptor left for a connection to the database (${error.code})`;
+    return { kind: 'unavailable', failure: { code: 2002, sqlstate: '08001', message }, isOutOfDescriptors: true };
+  }
   if (error.errno === undefined || error.sqlState === undefined) {
     const failure = { code: 2002, sqlstate: '08001', message: `the database cannot be reached: ${error.message}` };
     return { kind: 'unavailable', failure };

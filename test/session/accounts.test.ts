@@ -28,8 +28,11 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
     workers.close();
   });
   const defaults = { cacheMs: 60_000, cacheMax: 100, loginsMax: 4, failuresMax: 60 };
-  const accounts = new Accounts({ ...defaults, ...options }, leases, (event) => events.push(event));
-  return { accounts, workers, events };
+  const failed: ServiceEvent[] = [];
+  const accounts = new Accounts({ ...defaults, ...options }, leases, (event) => {
+    (event.type === 'login_failed' ? failed : events).push(event);
+  });
+  return { accounts, workers, events, failed };
 }
 
 t.test('an accepted pair is trusted for a while without asking again', async (t) => {
@@ -134,7 +137,7 @@ t.test('the number of trusted pairs is bounded; the oldest goes first', async (t
 t.test(
   'after too many wrong passwords the database is not asked about that user until the minute is over',
   async (t) => {
-    const { accounts, workers, events } = openAccounts(t, { failuresMax: 3 });
+    const { accounts, workers, events, failed } = openAccounts(t, { failuresMax: 3 });
     workers.refusalFor = ({ password }) => (password.startsWith('wrong') ? denied : null);
     const attempt = async (user: string, password: string) => accounts.verify({ user, password });
     await attempt('anna', 'known');
@@ -149,6 +152,11 @@ t.test(
     }
     t.equal(workers.connections.length, asked, 'the database was not asked');
     t.match(events, [{ type: 'user_blocked', user: 'anna', failures: 3 }], 'it is told once');
+    t.match(
+      failed,
+      [false, false, false, true, true, true].map((isBlocked) => ({ user: 'anna', isBlocked })),
+      'D2: each failed login is counted',
+    );
     await t.resolves(attempt('anna', 'known'), 'a trusted pair still passes');
     t.equal(workers.connections.length, asked);
     await t.resolves(attempt('ben', 'right'), 'and so do others');
