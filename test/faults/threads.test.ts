@@ -15,6 +15,9 @@ t.setTimeout(300_000);
 
 const deadlineMs = 20_000;
 const pollMs = 20;
+/** Ten times what they usually take at most. */
+const nextMsMax = 10_000;
+const attemptsMax = 10;
 const noWait = { pagination: { wait_time_secs: 0 } };
 const repetitions = figure(6, 40);
 const MiB = 1024 * 1024;
@@ -77,12 +80,16 @@ for (const server of await sharedServers()) {
       const blocked = query(sluice.url, `SELECT 'back' ${threadFaults.blocks}`);
       // By then it is known that the thread does not answer.
       await delay(3_500);
+      let isBack = false;
+      void blocked.then(() => {
+        isBack = true;
+      });
+      let whileBlocked = 0;
       for (let statement = 0; statement < 20; statement++) {
-        const begun = performance.now();
         t.same((await query(sluice.url, `SELECT ${statement}`)).rows, [[statement]]);
-        const tookMs = Math.round(performance.now() - begun);
-        t.ok(tookMs < 1_000, `a new statement does not wait for it: ${tookMs} ms`);
+        if (!isBack) whileBlocked++;
       }
+      t.ok(whileBlocked > 0, `${whileBlocked} of 20 new statements are answered while the thread is held up`);
       t.same((await blocked).rows, [['back']]);
       for (const { last, rows } of await Promise.all(others)) {
         t.match(last, { state: 'Succeeded' });
@@ -112,6 +119,24 @@ async function spread(sluice: SluiceProcess): Promise<void> {
  * @returns the milliseconds until its statement has failed
  */
 async function fail(t: Test, sluice: SluiceProcess, fault: keyof typeof threadFaults, reason: RegExp, secs = 3) {
+  for (let attempt = 1; ; attempt++) {
+    const { failedMs, failed, count } = await failOnce(t, sluice, fault, reason, secs);
+    const hasBoth = failed > 0 && failed < count;
+    // Connections are used again on whatever thread they are, and a thread that is slow to answer is given no new ones: so
+    // which thread has which statements is left to chance. Short statements may all be over before the fault.
+    if (!hasBoth && secs > 1 && attempt < attemptsMax) continue;
+    if (secs > 1) t.ok(hasBoth, `${failed} of ${count} were on that thread`);
+    return failedMs;
+  }
+}
+
+async function failOnce(
+  t: Test,
+  sluice: SluiceProcess,
+  fault: keyof typeof threadFaults,
+  reason: RegExp,
+  secs: number,
+) {
   await spread(sluice);
   const sleeping = await Promise.all(
     Array.from(
@@ -132,7 +157,7 @@ async function fail(t: Test, sluice: SluiceProcess, fault: keyof typeof threadFa
     t.equal(rows.length, 1);
   }
   const tookMs = Math.round(performance.now() - begun);
-  t.ok(tookMs < 1_000, `the next statements take ${tookMs} ms`);
+  t.ok(tookMs < nextMsMax, `the next statements take ${tookMs} ms`);
   const ends = await Promise.all([
     ...sleeping.map((first) => follow(sluice, first)),
     ...reading.map((first) => follow(sluice, first)),
@@ -146,9 +171,7 @@ async function fail(t: Test, sluice: SluiceProcess, fault: keyof typeof threadFa
       t.equal(rows, index < sleeping.length ? 1 : rowsOfOthers, 'the others are whole');
     }
   }
-  // Connections are used again on whatever thread they are; it is in the first round that both have some.
-  if (secs > 1) t.ok(failed > 0 && failed < ends.length, `${failed} of ${ends.length} were on that thread`);
-  return failedMs;
+  return { failedMs, failed, count: ends.length };
 }
 
 async function follow(sluice: SluiceProcess, first: QueryResponse): Promise<{ last: QueryResponse; rows: number }> {

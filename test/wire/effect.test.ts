@@ -146,6 +146,7 @@ t.test('a statement of any size is judged in no time', async (t) => {
     const text = part.repeat(size / part.length);
     const began = performance.now();
     const effects = [effectOf(text), effectOf(`${text}SELECT 1`), effectOf(`SELECT ${text}`), effectOf(`WITH ${text}`)];
-    t.ok(performance.now() - began < 5_000, `${JSON.stringify(part)}: ${effects.join()}`);
+    // A search that went back over the text would take hours.
+    t.ok(performance.now() - began < 60_000, `${JSON.stringify(part)}: ${effects.join()}`);
   }
 });
