@@ -11,6 +11,7 @@ import {
 } from '../protocol/databend/session-replies.ts';
 import { InvalidRequestError } from '../protocol/invalid-request.ts';
 import type { Queries } from '../query/queries.ts';
+import type { RequestMemory } from '../query/request-memory.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { readJsonBytes } from './body.ts';
 import { httpErrors } from './http-error.ts';
@@ -23,6 +24,7 @@ export interface ClientSessionsParts {
   readonly databend: DatabendServer;
   readonly queries: Queries;
   readonly sessions: Sessions;
+  readonly requestMemory: RequestMemory;
   readonly bodyBytesMax: number;
 }
 
@@ -46,7 +48,7 @@ export class ClientSessions {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    const { databend, sessions, bodyBytesMax } = this.#parts;
+    const { databend, sessions } = this.#parts;
     const client = clientOf(request.headers.cookie);
     switch (verb) {
       case 'login':
@@ -59,10 +61,22 @@ export class ClientSessions {
         if (client !== null) sessions.endOf(client, user, 'its client has logged out');
         return reply(response, logoutReply(databend));
       case 'heartbeat': {
-        const ids = idsOf(await readJsonBytes(request, Math.min(bodyBytesMax, heartbeatBytesMax)));
+        const ids = await this.#heartbeat(user, request);
         sessions.renew(client, user);
         return reply(response, heartbeatReply(databend, this.#touch(ids, user)));
       }
+    }
+  }
+
+  /** The ids of the queries that it names. */
+  async #heartbeat(user: string, request: IncomingMessage): Promise<readonly string[]> {
+    const { requestMemory, bodyBytesMax } = this.#parts;
+    const bytesMax = Math.min(bodyBytesMax, heartbeatBytesMax);
+    const reservation = requestMemory.reserve(user, 0);
+    try {
+      return idsOf(await readJsonBytes(request, bytesMax, reservation));
+    } finally {
+      reservation.release();
     }
   }
 

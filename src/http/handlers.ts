@@ -79,9 +79,15 @@ export class Handlers {
 
   constructor(parts: HandlerParts) {
     this.#parts = parts;
-    const { databend, queries, sessions, limits } = parts;
+    const { databend, queries, sessions, requestMemory, limits } = parts;
     this.#retries = new Retries(queries);
-    this.#clientSessions = new ClientSessions({ databend, queries, sessions, bodyBytesMax: limits.bodyBytesMax });
+    this.#clientSessions = new ClientSessions({
+      databend,
+      queries,
+      sessions,
+      requestMemory,
+      bodyBytesMax: limits.bodyBytesMax,
+    });
   }
 
   dialectOf({ headers }: IncomingMessage): Dialect {
@@ -132,17 +138,35 @@ export class Handlers {
     if (this.#draining && key === null) throw stopping();
     // Before the body is read: whoever is no user is not to fill the memory.
     const account = await this.#authenticate(request);
-    const bytes = await readJsonBytes(request, this.#parts.limits.bodyBytesMax);
+    const query = await this.#queryOf(dialect, key, account, request, response);
     const asGzip = acceptsGzip(request.headers['accept-encoding']);
-    const isNamed = key !== null;
-    const begin = (): Promise<Query> => {
-      const read = this.#read(dialect, bytes, request, account.user);
-      // A client that names its POST comes back for an answer that it has lost.
-      return this.#begin(read, account, asGzip, isNamed, () => !isNamed && response.destroyed);
-    };
-    if (key === null) return this.#answerPage(await begin(), 0, asGzip, response, true);
-    const retried = await this.#retries.once(dialect, account.user, key, bytes, begin);
-    return this.#answerPage(queryOf(retried, dialect, key), 0, asGzip, response);
+    return this.#answerPage(query, 0, asGzip, response, key === null);
+  }
+
+  /** The query of a POST: a new one, or the one that the key stands for. Nothing of the body is held after it, but by the query. */
+  async #queryOf(
+    dialect: Dialect,
+    key: string | null,
+    account: Account,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<Query> {
+    const { limits, requestMemory } = this.#parts;
+    const reservation = requestMemory.reserve(account.user, 0);
+    try {
+      const bytes = await readJsonBytes(request, limits.bodyBytesMax, reservation);
+      const isNamed = key !== null;
+      const begin = (): Promise<Query> => {
+        const read = this.#read(dialect, bytes, request, account.user);
+        const asGzip = acceptsGzip(request.headers['accept-encoding']);
+        // A client that names its POST comes back for an answer that it has lost.
+        return this.#begin(read, account, asGzip, isNamed, () => !isNamed && response.destroyed);
+      };
+      if (key === null) return await begin();
+      return queryOf(await this.#retries.once(dialect, account.user, key, bytes, begin), dialect, key);
+    } finally {
+      reservation.release();
+    }
   }
 
   #read(dialect: Dialect, bytes: Buffer, { headers }: IncomingMessage, user: string): ReadRequest {

@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { RequestAbortedError, readJsonBytes } from '#src/http/body.js';
 import { HttpError } from '#src/http/http-error.js';
+import { RequestMemory, type RequestReservation } from '#src/query/request-memory.js';
 import { connectTo, requestText } from '../support/raw-http.ts';
 import { until } from '../support/until.ts';
 
@@ -161,6 +162,42 @@ t.test('a client that goes before its body is whole is told apart from a bad bod
   }
 });
 
+t.test('B1: memory is reserved for a body as it arrives, and a body that finds none is refused', async (t) => {
+  const size = 90_000;
+  const plain = Buffer.alloc(size, ' ');
+  const requests: [string, Buffer][] = [
+    ['announced', post(JSON_TYPE, plain)],
+    ['chunked', post({ ...JSON_TYPE, ...CHUNKED }, chunks(plain))],
+    ['compressed', post(GZIP, gzipSync(plain))],
+  ];
+  for (const [name, request] of requests) {
+    const memory = new RequestMemory({ bytesMax: 1_000_000, bytesPerUserMax: 1_000_000 });
+    t.match(await read(t, request, { reservation: memory.reserve('u', 0) }), { text: String(plain) }, name);
+    t.ok(memory.reservedBytes >= size && memory.reservedBytes <= 2 * size, `${name}: ${memory.reservedBytes} bytes`);
+
+    const small = new RequestMemory({ bytesMax: 50_000, bytesPerUserMax: 50_000 });
+    const refused = await read(t, request, { reservation: small.reserve('u', 0) });
+    t.match(refused, { error: { name: 'RequestMemoryError', scope: 'user' } }, name);
+    t.ok(small.reservedBytes <= 50_000, 'it holds no more than there is');
+  }
+});
+
+t.test('B1: a body that is announced and not sent holds little', async (t) => {
+  const memory = new RequestMemory({ bytesMax: 1_000_000, bytesPerUserMax: 1_000_000 });
+  const head = requestText('POST / HTTP/1.1', { ...JSON_TYPE, 'Content-Length': `${BYTES_MAX}` });
+  const { url, arrived, outcome } = await listen(t, BYTES_MAX, memory.reserve('u', 0));
+  const socket = connectTo(url);
+  socket.write(head);
+  await arrived;
+  await until(
+    () => memory.reservedBytes,
+    (bytes) => bytes > 0,
+  );
+  t.ok(memory.reservedBytes < 32 * 1024, `${memory.reservedBytes} bytes`);
+  socket.destroy();
+  t.match(await outcome, { error: { name: 'RequestAbortedError' } });
+});
+
 function post(headers: Record<string, string | undefined>, body: string | Uint8Array): Buffer {
   return requestText('POST / HTTP/1.1', headers, body);
 }
@@ -180,9 +217,9 @@ function chunks(body: string | Uint8Array): Buffer {
 async function read(
   t: Test,
   request: Uint8Array,
-  options: { cut?: 'reset' | 'destroy'; bytesMax?: number } = {},
+  options: { cut?: 'reset' | 'destroy'; bytesMax?: number; reservation?: RequestReservation } = {},
 ): Promise<Outcome> {
-  const { url, arrived, outcome } = await listen(t, options.bytesMax);
+  const { url, arrived, outcome } = await listen(t, options.bytesMax, options.reservation);
   const socket = connectTo(url);
   socket.on('error', () => {});
   socket.write(request);
@@ -207,11 +244,11 @@ async function readInPieces(t: Test, pieces: readonly Uint8Array[]): Promise<Out
   return result;
 }
 
-async function listen(t: Test, bytesMax = BYTES_MAX) {
+async function listen(t: Test, bytesMax = BYTES_MAX, reservation: RequestReservation | null = null) {
   const server = createServer();
   const arrived = once(server, 'request') as Promise<[IncomingMessage]>;
   const outcome: Promise<Outcome> = arrived.then(([request]) =>
-    readJsonBytes(request, bytesMax).then(
+    readJsonBytes(request, bytesMax, reservation).then(
       (bytes) => ({ text: bytes.toString() }),
       (error: unknown) => ({ error }),
     ),
