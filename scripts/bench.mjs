@@ -3,4 +3,4 @@
 
 import { runBenchProgram } from './setup.mjs';
 
-runBenchProgram('main.js');
+await runBenchProgram('main.js');

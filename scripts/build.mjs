@@ -3,7 +3,7 @@
 import { build, SetupError, say } from './setup.mjs';
 
 try {
-  build(['.']);
+  await build(['.']);
 } catch (error) {
   say(error instanceof SetupError ? error.message : error.stack);
   process.exitCode = 1;

@@ -2,4 +2,4 @@
 
 import { runBenchProgram } from './setup.mjs';
 
-runBenchProgram('profile.js');
+await runBenchProgram('profile.js');

@@ -1,9 +1,11 @@
 // What a fresh clone lacks: the packages, a MariaDB server and the compiled sources. Each function here brings one of
 // them, says so in one line on stderr when there is something to do, and costs next to nothing when there is not.
-// Only built-in modules may be imported, because this file runs before the packages are there.
+// Only built-in modules may be imported, because this file runs before the packages are there, and no syntax or member that
+// Node 16 lacks may be used, because it tells the user of an old Node so.
 
-import { spawnSync } from 'node:child_process';
-import { accessSync, constants, statSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { constants as osConstants } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -14,22 +16,51 @@ export class SetupError extends Error {
   name = 'SetupError';
 }
 
+/** A signal ended the setup. */
+export class InterruptedError extends SetupError {
+  constructor(signal) {
+    super(`interrupted by ${signal}`);
+    /** As a shell reports it. */
+    this.exitCode = 128 + osConstants.signals[signal];
+  }
+}
+
+/** Refuses a Node that is older than package.json asks for, before anything is installed for it. */
+export function checkNode() {
+  const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const needed = /\d+(\.\d+)*/.exec(engines.node)[0];
+  if (compareVersions(process.versions.node, needed) >= 0) return;
+  throw new SetupError(
+    `Node ${needed} or later is needed, and this is ${process.versions.node} (${process.execPath}): ` +
+      'install a newer one (https://nodejs.org)',
+  );
+}
+
+function compareVersions(one, other) {
+  const [left, right] = [one, other].map((version) => version.split('.').map(Number));
+  for (let at = 0; at < Math.max(left.length, right.length); at++) {
+    const difference = (left[at] ?? 0) - (right[at] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
 /** Brings the packages that package-lock.json names, when they are missing or older than it. */
-export function installPackages() {
+export async function installPackages() {
   // npm writes this file when it has finished, so a half-done installation does not count as one.
   const installed = modifiedMs('node_modules/.package-lock.json');
   if (installed !== undefined && installed >= (modifiedMs('package-lock.json') ?? 0)) return;
 
   say('installing the packages (npm ci)');
   // The compiler is a development dependency, which NODE_ENV=production would leave out.
-  runQuietly('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], 'npm ci');
+  await runStep('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], { title: 'npm ci', output: 'shown' });
 }
 
 /**
  * Brings a MariaDB server by the machine's own package manager, and if asked to what the tests use beside it: its command
  * line client, and openssl for certificates.
  */
-export function installMariadb({ forTests = false } = {}) {
+export async function installMariadb({ forTests = false } = {}) {
   const programs = ['mariadbd', 'mariadb-install-db', ...(forTests ? ['mariadb', 'openssl'] : [])];
   const missing = programs.filter((program) => findProgram(program) === undefined);
   if (missing.length === 0) return;
@@ -45,7 +76,7 @@ export function installMariadb({ forTests = false } = {}) {
   say(`installing MariaDB (${manager.name}: ${manager.packages.join(', ')})`);
   for (const step of [...manager.prepare, [...manager.install, ...manager.packages]]) {
     const [command, ...args] = [...prefix, 'env', 'DEBIAN_FRONTEND=noninteractive', manager.name, ...step];
-    runQuietly(command, args, `${manager.name} ${step[0]}`, hint);
+    await runStep(command, args, { title: `${manager.name} ${step[0]}`, hint, isPackageManager: true });
   }
 
   const stillMissing = programs.filter((program) => findProgram(program) === undefined);
@@ -54,19 +85,20 @@ export function installMariadb({ forTests = false } = {}) {
 }
 
 /** Compiles the kernel, and the projects at the given paths, of which the compiler itself knows what has changed. */
-export function build(projects) {
-  buildKernel();
+export async function build(projects) {
+  await buildKernel();
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
   const pretty = process.stderr.isTTY ? ['--pretty'] : [];
-  runQuietly(process.execPath, [compiler, '-b', ...projects, ...pretty], 'the build');
+  await runStep(process.execPath, [compiler, '-b', ...projects, ...pretty], { title: 'the build' });
 }
 
 /** Brings what is missing, compiles everything, and runs a compiled program of the benchmark with this command's arguments. */
-export function runBenchProgram(program) {
+export async function runBenchProgram(program) {
   try {
-    installPackages();
-    installMariadb({ forTests: true });
-    build(['.']);
+    checkNode();
+    await installPackages();
+    await installMariadb({ forTests: true });
+    await build(['.']);
     const run = spawnSync(process.execPath, [join(ROOT, 'build/bench', program), ...process.argv.slice(2)], {
       stdio: 'inherit',
     });
@@ -78,7 +110,7 @@ export function runBenchProgram(program) {
 }
 
 /** Compiles the kernel to WebAssembly, unless nothing has changed that it is made of. */
-function buildKernel() {
+async function buildKernel() {
   const source = 'src/worker/kernel/rows.ts';
   const target = 'dist/worker/kernel.wasm';
   const compiler = 'node_modules/assemblyscript';
@@ -89,7 +121,8 @@ function buildKernel() {
   // No runtime, as nothing is allocated, and no more memory than the kernel lays out for itself.
   const options = ['--optimizeLevel=3', '--shrinkLevel=0', '--enable=simd', '--runtime=stub', '--noAssert'];
   const program = join(ROOT, compiler, 'bin/asc.js');
-  runQuietly(process.execPath, [program, source, '--outFile', target, ...options], 'the build of the kernel');
+  const args = [program, source, '--outFile', target, ...options];
+  await runStep(process.execPath, args, { title: 'the build of the kernel' });
 }
 
 /** Finds an executable as a shell would, and also where servers are kept that a user's PATH often leaves out. */
@@ -117,10 +150,72 @@ export function runQuietly(command, args, title, hint = '') {
   throw new SetupError(`${title} failed: ${reason}${hint && `: ${hint}`}`);
 }
 
+/**
+ * Runs a step of the setup, which a signal to this process ends together with all that it has started.
+ *
+ * @param output `shown` as it comes, on stderr, or `kept` and shown if the step fails
+ * @throws SetupError if it fails, InterruptedError if a signal has come
+ */
+export async function runStep(command, args, { title, hint = '', output = 'kept', isPackageManager = false }) {
+  const child = spawn(command, args, {
+    cwd: ROOT,
+    stdio: ['ignore', ...(output === 'shown' ? [2, 2] : ['pipe', 'pipe'])],
+    // A group of its own, so that one signal reaches all that the step starts. What sudo runs may not be signalled from
+    // here: it stays in the terminal's group, to which Ctrl-C goes.
+    detached: command !== 'sudo',
+  });
+  const printed = [];
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => printed.push(chunk));
+
+  let interruptedBy;
+  let timer;
+  let giveUp;
+  const ended = new Promise((resolve) => {
+    giveUp = resolve;
+    child.on('error', (error) => resolve(error.message));
+    // If its output is kept, not before the last of that has been read.
+    child.on(output === 'shown' ? 'exit' : 'close', (code, signal) => {
+      resolve(code === 0 ? undefined : signal ? `ended by ${signal}` : `exit code ${code}`);
+    });
+  });
+  const interrupt = (signal) => {
+    interruptedBy ??= signal;
+    signalGroup(child, 'SIGTERM');
+    timer ??= setTimeout(giveUp, INTERRUPT_MS_MAX);
+  };
+  for (const signal of SIGNALS) process.on(signal, interrupt);
+  const reason = await ended;
+  clearTimeout(timer);
+  for (const signal of SIGNALS) process.off(signal, interrupt);
+  if (interruptedBy !== undefined) {
+    // Some of the group can outlive the rest. A package manager that is killed leaves its data base broken: it may go on.
+    if (!isPackageManager) signalGroup(child, 'SIGKILL');
+    throw new InterruptedError(interruptedBy);
+  }
+  if (reason === undefined) return;
+  process.stderr.write(Buffer.concat(printed));
+  throw new SetupError(`${title} failed: ${reason}${hint && `: ${hint}`}`);
+}
+
+/** Signals a step and what it has started; does nothing about what has ended. */
+function signalGroup(child, signal) {
+  try {
+    if (child.spawnfile === 'sudo') child.kill(signal);
+    else if (child.pid !== undefined) process.kill(-child.pid, signal);
+  } catch {
+    // All of it has ended, or is another user's.
+  }
+}
+
 /** Tells the user what is going on; stdout is kept for what the user asked for. */
 export function say(line) {
   process.stderr.write(`sluice: ${line}\n`);
 }
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+
+/** How long a step may take to end when it was told to. */
+const INTERRUPT_MS_MAX = 1_000;
 
 const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
 

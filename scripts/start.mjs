@@ -1,33 +1,71 @@
 // npm start: brings what is missing, compiles the server and runs it with the arguments that were given.
 
 import { spawn, spawnSync } from 'node:child_process';
+import { createServer } from 'node:net';
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { build, installMariadb, installPackages, ROOT, SetupError, say } from './setup.mjs';
+import {
+  build,
+  checkNode,
+  InterruptedError,
+  installMariadb,
+  installPackages,
+  ROOT,
+  SetupError,
+  say,
+} from './setup.mjs';
 
 // One Ctrl-C can reach this process twice, from the terminal and again from npm, which passes on what it gets. The
 // server takes a second signal as "end at once", so what follows this closely is taken for the same key press.
 const SAME_SIGNAL_MS = 500;
 
 const args = process.argv.slice(2);
+const isServer = !['--help', '-h', '--version'].some((name) => args.includes(name));
 try {
-  prepare();
+  await prepare();
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   say(error.message);
-  process.exit(1);
+  process.exit(error instanceof InterruptedError ? error.exitCode : 1);
 }
 run();
 
-function prepare() {
-  installPackages();
-  if (needsOwnDatabase()) installMariadb();
-  build(['src']);
+/** What takes no time is checked before what takes minutes. */
+async function prepare() {
+  checkNode();
+  if (isServer) await checkPort();
+  await installPackages();
+  if (isServer && !optionValue('mysql_url')) await installMariadb();
+  await build(['src']);
 }
 
-function needsOwnDatabase() {
-  const names = args.map((arg) => arg.split('=', 1)[0].replaceAll('-', '_'));
-  return !process.env.SLUICE_MYSQL_URL && !names.includes('__mysql_url') && !names.includes('__help');
+/** Refuses a port on which another program listens. Whatever else is wrong with the address, the server says itself. */
+async function checkPort() {
+  const port = Number(optionValue('http_handler_port') ?? 8000);
+  const host = optionValue('http_handler_host') ?? '127.0.0.1';
+  if (!(Number.isInteger(port) && port > 0 && port < 65_536)) return;
+  const code = await new Promise((resolve) => {
+    const server = createServer();
+    server.on('error', (error) => resolve(error.code));
+    server.listen(port, host, () => server.close(() => resolve(undefined)));
+  });
+  if (code !== 'EADDRINUSE') return;
+  const other = port === 65_535 ? port - 1 : port + 1;
+  throw new SetupError(
+    `another program listens on port ${port} of ${host}: choose another port, as in npm start -- --http_handler_port ${other}`,
+  );
+}
+
+/** The value of an option of the server, as the server reads it; undefined if it is not given. */
+function optionValue(name) {
+  let value = process.env[`SLUICE_${name.toUpperCase()}`];
+  for (const [at, arg] of args.entries()) {
+    const [flag, ...rest] = arg.split('=');
+    if (flag.startsWith('--') && flag.slice(2).replaceAll('-', '_') === name) {
+      value = rest.length > 0 ? rest.join('=') : args[at + 1];
+    }
+  }
+  return value;
 }
 
 function run() {

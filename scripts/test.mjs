@@ -8,7 +8,7 @@ import { constants, tmpdir } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { obtainMysql } from './mysql.mjs';
-import { build, installMariadb, installPackages, ROOT, runQuietly, SetupError, say } from './setup.mjs';
+import { build, checkNode, installMariadb, installPackages, ROOT, runQuietly, SetupError, say } from './setup.mjs';
 
 // How many test files are run at a time.
 const SIDE_BY_SIDE = 3;
@@ -66,11 +66,12 @@ try {
 conclude();
 
 async function main() {
-  installPackages();
-  installMariadb({ forTests: true });
+  checkNode();
+  await installPackages();
+  await installMariadb({ forTests: true });
   mysqlMissing = obtainMysql();
   warnAboutMysql();
-  build(['.']);
+  await build(['.']);
   lint();
 
   // Whatever the tests leave in the temporary folder goes with this one. Its path is short, as sockets lie in it.
