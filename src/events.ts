@@ -44,7 +44,7 @@ export type ServiceEvent =
     }
   | { readonly type: 'connection_lost'; readonly user: string; readonly reason: string }
   | { readonly type: 'worker_failed'; readonly error: Error }
-  /** Statements of connections that were lost to us do not run on. */
+  /** So many statements were killed that ran on in the database, on connections that were lost. */
   | { readonly type: 'orphans_ended'; readonly connections: number }
   /** If the process is killed, what it runs in the database runs on. */
   | { readonly type: 'journal_failed'; readonly error: Error }

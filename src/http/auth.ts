@@ -2,6 +2,10 @@ import type { Credentials } from '../session/accounts.ts';
 import { httpErrors } from './http-error.ts';
 
 const colonCode = ':'.charCodeAt(0);
+const quoteCode = "'".charCodeAt(0);
+
+/** The longest user name of MariaDB, in characters; that of MySQL has 32. */
+const userNameLengthMax = 128;
 
 /**
  * The credentials of a request (RFC 7617), or those of anybody if the operator allows it. Nothing that lives on holds the
@@ -30,5 +34,20 @@ export function credentialsOf(authorization: string | undefined, anonymous: Cred
   const colon = bytes.indexOf(colonCode);
   if (colon < 0) throw httpErrors.unauthorized('the credentials have no colon between user name and password');
   if (bytes.includes(0)) throw httpErrors.unauthorized('the credentials contain a NUL character');
-  return { user: bytes.toString('utf8', 0, colon), password: bytes.toString('utf8', colon + 1) };
+  const user = bytes.toString('utf8', 0, colon);
+  checkUserName(user);
+  return { user, password: bytes.toString('utf8', colon + 1) };
+}
+
+/**
+ * Each account has one name here, as limits count by name. Both servers remove single quotes around the name in a login, and
+ * MariaDB cuts a name at its greatest length.
+ */
+function checkUserName(user: string): void {
+  if (user.length > 1 && user.charCodeAt(0) === quoteCode && user.charCodeAt(user.length - 1) === quoteCode) {
+    throw httpErrors.unauthorized('the user name is in quotes: give it without them');
+  }
+  if (user.length > userNameLengthMax && [...user].length > userNameLengthMax) {
+    throw httpErrors.unauthorized(`the user name is longer than ${userNameLengthMax} characters`);
+  }
 }

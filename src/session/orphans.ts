@@ -131,6 +131,7 @@ export class Orphans implements ConnectionFollower {
     if (answer?.type !== 'swept') return;
     const left = new Set(answer.left);
     this.#settle(orphans.map(({ connection }) => connection.id).filter((id) => !left.has(id)));
+    if (answer.ended > 0) this.#observe({ type: 'orphans_ended', connections: answer.ended });
   }
 
   #settle(ids: readonly number[]): void {
@@ -139,6 +140,5 @@ export class Orphans implements ConnectionFollower {
       this.#orphans.delete(connection.id);
       remove();
     }
-    if (settled.length > 0) this.#observe({ type: 'orphans_ended', connections: settled.length });
   }
 }

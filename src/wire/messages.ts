@@ -102,8 +102,8 @@ export type FromWorker =
       readonly version: string;
       readonly hasInitConnectRun?: true;
     }
-  /** The ids of those that may still run something, as far as the login may know. */
-  | { readonly type: 'swept'; readonly left: readonly number[] }
+  /** `left`: the ids of those that may still run something, as far as the login may know. `ended`: how many were killed. */
+  | { readonly type: 'swept'; readonly left: readonly number[]; readonly ended: number }
   | { readonly type: 'refused'; readonly refusal: Refusal }
   | {
       /** News of a statement; a small result is told whole in one message. */

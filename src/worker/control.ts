@@ -32,6 +32,14 @@ export interface SentKill {
   readonly past: Promise<void>;
 }
 
+/** What became of orphans. */
+export interface Swept {
+  /** The ids of those of which it is not known that they are gone, or will be. */
+  readonly left: readonly number[];
+  /** How many were killed. */
+  readonly ended: number;
+}
+
 /** A connection, on which one question is asked at a time. */
 interface Line {
   readonly connection: Promise<Connection>;
@@ -112,47 +120,49 @@ export class Control {
   }
 
   /**
-   * Ends the orphans that still run a statement. The ids of a database begin anew when it is started, so none is ended
-   * unless the database is up since before the connection was opened, and at the statement since before it was lost; none
-   * at all if the ids are not the database's own, as behind a proxy that gives out others.
-   * @returns the ids of those of which it is not known that they are gone, or will be
+   * Ends the orphans that still run a statement. While a database is up, it gives each id once; the ids begin anew when it is
+   * started. So an orphan is ended only if the database is up since before the connection was opened, and at the statement
+   * since before it was lost. The user's name is no proof: the database may show another form of it than the login had. None
+   * is ended if the ids are not the database's own, as behind a proxy that gives out others.
    * @throws DriverError
    */
-  sweep(orphans: readonly Orphan[]): Promise<number[]> {
+  sweep(orphans: readonly Orphan[]): Promise<Swept> {
     return this.#use(async (connection) => {
       const [[, uptime] = []] = await connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'");
       const [[seesAll] = []] = await connection.query(maySeeAll);
       const list = [connection.id, ...orphans.map(({ id }) => id)].join(',');
       const rows = await connection.query(
-        `SELECT ID, USER, COALESCE(TIME, 0) FROM information_schema.PROCESSLIST WHERE ID IN (${list})`,
+        `SELECT ID, COALESCE(TIME, 0) FROM information_schema.PROCESSLIST WHERE ID IN (${list})`,
       );
-      const found = new Map(rows.map(([id, user, secs]) => [Number(id), { user, runningMs: Number(secs) * 1_000 }]));
-      if (!found.has(connection.id)) return [];
+      const found = new Map(rows.map(([id, secs]) => [Number(id), Number(secs) * 1_000]));
+      if (!found.has(connection.id)) return { left: [], ended: 0 };
       const uptimeMs = Number(uptime) * 1_000;
       const left: number[] = [];
+      let ended = 0;
       for (const { id, user, openedMs, lostMs } of orphans) {
         // It went with the database that it belonged to.
         if (uptimeMs + clockMs < openedMs) continue;
-        const thread = found.get(id);
-        if (thread === undefined) {
+        const runningMs = found.get(id);
+        if (runningMs === undefined) {
           if (seesAll === '0' && user !== this.#options.user) left.push(id);
-        } else if (thread.user === user) {
-          const isProven = uptimeMs >= openedMs && thread.runningMs + clockMs > lostMs;
-          if (!isProven || !(await this.#endOrphan(connection, id))) left.push(id);
+          continue;
         }
+        const isProven = uptimeMs >= openedMs && runningMs + clockMs > lostMs;
+        const end = isProven ? await this.#endOrphan(connection, id) : 'refused';
+        if (end === 'refused') left.push(id);
+        if (end === 'killed') ended++;
       }
-      return left;
+      return { left, ended };
     });
   }
 
-  /** @returns whether it will be gone */
-  async #endOrphan(connection: Connection, id: number): Promise<boolean> {
+  async #endOrphan(connection: Connection, id: number): Promise<'killed' | 'gone' | 'refused'> {
     try {
       await connection.query(`KILL ${id}`);
-      return true;
+      return 'killed';
     } catch (error) {
       if (isConnectionLost(error as DriverError)) throw error;
-      return (error as DriverError).errno === noSuchThread;
+      return (error as DriverError).errno === noSuchThread ? 'gone' : 'refused';
     }
   }
 

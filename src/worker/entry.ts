@@ -45,7 +45,7 @@ async function sweep(
   const { connectTimeoutMs: timeoutMs, rowBytesMax } = limits;
   try {
     const control = Control.of(controls, { address, user, password, timeoutMs, rowBytesMax });
-    channel.post({ type: 'swept', left: await control.sweep(orphans) });
+    channel.post({ type: 'swept', ...(await control.sweep(orphans)) });
   } catch (error) {
     channel.post({ type: 'refused', refusal: connectRefusal(error as DriverError) });
   }

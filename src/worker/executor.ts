@@ -7,7 +7,7 @@ import { Pipeline } from './commands.ts';
 import { Connection, type ConnectOptions } from './connection.ts';
 import { Control } from './control.ts';
 import { Execution } from './execution.ts';
-import { connectRefusal, type DriverError, databaseRefusal, isConnectionLost } from './failures.ts';
+import { aliasRefusal, connectRefusal, type DriverError, databaseRefusal, isConnectionLost } from './failures.ts';
 import { Kill } from './kill.ts';
 import { Surroundings } from './surroundings.ts';
 import type { Awaited, Watchdog, Watched } from './watchdog.ts';
@@ -97,7 +97,15 @@ export class Executor implements Watched {
       const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
       let hasInitConnectRun: boolean;
       try {
+        // Sent ahead of what follows, so that it costs no round trip of its own.
+        const names = connection.query('SELECT USER(), CURRENT_USER()');
+        names.catch(() => {});
         const database = await this.#enterDatabase(connection);
+        const alias = aliasRefusal(this.#login.user, (await names)[0] ?? []);
+        if (alias !== null) {
+          this.#refuse(alias);
+          return;
+        }
         if (typeof database === 'object' && database !== null) {
           this.#refuse(database);
           return;

@@ -136,6 +136,24 @@ export function connectRefusal(error: DriverError): Refusal {
   return { kind: 'unavailable', failure };
 }
 
+/**
+ * Why a login is refused that the database accepts: limits count by the name of the user, so that each account must have one
+ * name. The database may take a name for another, and an anonymous account takes every name.
+ * @param names USER() and CURRENT_USER() of the connection
+ */
+export function aliasRefusal(user: string, [login, account]: readonly (string | null)[]): Refusal | null {
+  const taken = login?.slice(0, login.lastIndexOf('@'));
+  if (taken !== user) return refusedName(`the database takes the user name for '${taken}': log in by that name`);
+  if (user !== '' && account?.startsWith('@')) {
+    return refusedName('the database has no account of that name, only an anonymous one, which takes every name');
+  }
+  return null;
+}
+
+function refusedName(message: string): Refusal {
+  return { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: `Access denied: ${message}` } };
+}
+
 /** Why a schema could not be entered: whatever the server has against its name is for the client to know. */
 export function databaseRefusal(error: DriverError): Refusal {
   if (error.errno === undefined || isConnectionLost(error)) return connectRefusal(error);

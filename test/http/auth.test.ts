@@ -16,10 +16,19 @@ t.test('user name and password are parted by the first colon', async (t) => {
     ['größe:pässwörd', 'größe', 'pässwörd'],
     ['a b: c ', 'a b', ' c '],
     ['u:😀', 'u', '😀'],
-    [`${'u'.repeat(300)}:${'p'.repeat(5000)}`, 'u'.repeat(300), 'p'.repeat(5000)],
+    [`${'ü'.repeat(128)}:${'p'.repeat(5000)}`, 'ü'.repeat(128), 'p'.repeat(5000)],
+    [`${'😀'.repeat(128)}:`, '😀'.repeat(128), ''],
+    ["'u:", "'u", ''],
+    ["':", "'", ''],
   ];
   for (const [pair, user, password] of pairs) {
     t.same(credentialsOf(basic(pair), null), { user, password }, pair.slice(0, 30));
+  }
+});
+
+t.test('B5: a name that the database takes for another is refused', async (t) => {
+  for (const user of ["'u'", "''", "''u''", 'u'.repeat(129), '😀'.repeat(129)]) {
+    t.throws(() => credentialsOf(basic(`${user}:x`), null), { ...UNAUTHORIZED, message: /user name/ });
   }
 });
 

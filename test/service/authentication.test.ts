@@ -200,6 +200,39 @@ for (const server of await sharedServers()) {
     await until('a dropped user is refused', async () => (await status('new')) === 401, 5_000);
   });
 
+  t.test(`B5: on ${kind}, each account has one name`, { timeout: 60_000 }, async (t) => {
+    const user = unique();
+    const long = 'n'.repeat(128);
+    await server.sql(`CREATE USER ${user}@'%'; ${kind === 'mariadb' ? `CREATE USER ${long}@'%'` : ''}`);
+    t.teardown(() => server.sql(`DROP USER ${user}; ${kind === 'mariadb' ? `DROP USER ${long}` : ''}`));
+    const sluice = await start(t, server, ['--auth_failures_max', '1']);
+    const ask = (name: string, password = ''): Promise<Reply> =>
+      post(sluice.url, { sql: 'SELECT CURRENT_USER()' }, { user: name, password });
+
+    t.match(await ask(`'${user}'`), { ...unauthorized, text: /in quotes/ });
+    t.match(await ask(`''${user}''`), unauthorized);
+    for (const longer of [`${long}x`, `${long}yz`, `${'😀'.repeat(129)}`]) t.match(await ask(longer), unauthorized);
+    t.equal((await ask(user)).status, 200, 'no quoted name counted as a wrong password of the user');
+    if (kind === 'mariadb') t.match(await ask(long), { status: 200, json: { data: [[`${long}@%`]] } });
+    t.match(await ask(`${user} `), unauthorized);
+    t.match(await ask(user.toUpperCase()), unauthorized);
+  });
+
+  t.test(`B5: on ${kind}, an anonymous account does not make a user of every name`, { timeout: 90_000 }, async (t) => {
+    const own = await startServer(kind);
+    t.teardown(() => own.stop());
+    // MariaDB takes the account with the more exact host first, also if it is anonymous.
+    await own.sql("CREATE USER ''@'%'; CREATE USER anna@'%'");
+    const sluice = await start(t, own);
+    const ask = (user: string): Promise<Reply> => post(sluice.url, { sql: 'SELECT 1' }, { user });
+    for (const name of ['nobody', 'somebody', 'n'.repeat(100)]) {
+      t.match(await ask(name), unauthorized, name);
+    }
+    t.match((await ask('nobody')).text, /anonymous/);
+    t.equal((await ask('anna')).status, 200);
+    t.equal((await get(sluice.url, '/ready')).status, 200);
+  });
+
   t.test(
     `A4: a global privilege that is revoked on ${kind} is gone for every connection`,
     { timeout: 60_000 },

@@ -94,7 +94,7 @@ export class FakeWorkers {
   refusalFor: (login: Login) => Refusal | null | 'later' = () => null;
   /** What is said to each sweep, in the order of `sweeps`. */
   readonly sweeps: (ToWorker & { type: 'sweep' })[] = [];
-  sweepAnswerFor: (login: Login) => FromWorker = () => ({ type: 'swept', left: [] });
+  sweepAnswerFor: (login: Login) => FromWorker = () => ({ type: 'swept', left: [], ended: 1 });
   follower: ConnectionFollower | null = null;
   readonly #arrived = new EventEmitter();
   readonly #links: Link<ToWorker, FromWorker>[] = [];

@@ -49,7 +49,11 @@ const idsOf = ({ orphans }: { readonly orphans: readonly { readonly id: number }
 
 t.test('what a process has left is swept as the user of the server, until nothing is left', async (t) => {
   const workers = new FakeWorkers();
-  workers.sweepAnswerFor = () => ({ type: 'swept', left: workers.sweeps.length < 3 ? [2] : [] });
+  workers.sweepAnswerFor = () => ({
+    type: 'swept',
+    left: workers.sweeps.length < 3 ? [2] : [],
+    ended: workers.sweeps.length === 2 ? 0 : 1,
+  });
   const { left, events } = open(t, [[1, 2]], operator, workers);
   t.equal(left().length, 1);
   await until(() => left().length === 0);
@@ -63,9 +67,20 @@ t.test('what a process has left is swept as the user of the server, until nothin
   t.equal(workers.sweeps.length, 3, 'and then no more');
 });
 
+t.test('B5: only what was killed is told to have ended', async (t) => {
+  const workers = new FakeWorkers();
+  workers.sweepAnswerFor = () => ({ type: 'swept', left: [], ended: workers.sweeps.length === 1 ? 0 : 2 });
+  const { left, events, orphans } = open(t, [[1, 2]], operator, workers);
+  await until(() => left().length === 0);
+  t.strictSame(events, []);
+  for (const id of [3, 4]) orphans.lost(id, 'anna', Date.now());
+  await until(() => events.length > 0);
+  t.match(events[0], { type: 'orphans_ended', connections: 2 });
+});
+
 t.test('a user whose login is refused is not tried again; those who come back end their own', async (t) => {
   const workers = new FakeWorkers();
-  workers.sweepAnswerFor = ({ user }) => (user === 'operator' ? denied : { type: 'swept', left: [] });
+  workers.sweepAnswerFor = ({ user }) => (user === 'operator' ? denied : { type: 'swept', left: [], ended: 0 });
   const { orphans, left } = open(t, [[1, 2]], operator, workers);
   await until(() => workers.sweeps.length === 1);
   await delay(3 * retryMs);
@@ -85,7 +100,7 @@ t.test('what cannot be reached is tried again', async (t) => {
   workers.sweepAnswerFor = () =>
     workers.sweeps.length < 3
       ? { type: 'refused', refusal: { kind: 'unavailable', failure } }
-      : { type: 'swept', left: [] };
+      : { type: 'swept', left: [], ended: 0 };
   const { left } = open(t, [[1]], operator, workers);
   await until(() => left().length === 0);
   t.equal(workers.sweeps.length, 3);
@@ -128,7 +143,7 @@ t.test('without an operator it is swept by its user, who comes back', async (t) 
 
 t.test('a connection that bears the id of a lost one stays in the journal', async (t) => {
   const workers = new FakeWorkers();
-  workers.sweepAnswerFor = () => ({ type: 'swept', left: [5] });
+  workers.sweepAnswerFor = () => ({ type: 'swept', left: [5], ended: 0 });
   const { orphans, folder } = open(t, [], operator, workers);
   orphans.opened(5, anna);
   orphans.lost(5, anna.user, Date.now());
