@@ -149,6 +149,19 @@ t.test('C: the account of the server itself cannot be used without its password'
   t.equal((await get(sluice.url, '/ready')).status, 200, 'the server has it');
 });
 
+t.test('C: the user of the sample can give itself a password, which a later start keeps', async (t) => {
+  const first = await start(t);
+  t.equal(await errorOf(first, "SET PASSWORD = PASSWORD('s3cret')"), null);
+  await first.stop();
+  const second = await start(t);
+  t.equal((await get(second.url, '/v1/query/x', { password: '' })).status, 401);
+  const unset = await query(second.url, "SET PASSWORD = ''", { password: 's3cret' });
+  t.equal(unset.last.error, null);
+  await second.stop();
+  const third = await start(t);
+  t.same(await rowsOf(third, 'SELECT CURRENT_USER()'), [['root@localhost']]);
+});
+
 t.test(
   'C: a data directory of an earlier version, where root could do everything, is confined at the start',
   async (t) => {
