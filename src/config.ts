@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { formatHelp, type HelpEntry } from './help.ts';
 import type { LogLevel } from './log.ts';
 import { nearest } from './nearest.ts';
+import { defaultBytesPerUser } from './query/user-share.ts';
 import { version } from './version.ts';
 import type { DatabaseAddress, DatabaseTls } from './wire/messages.ts';
 
@@ -340,7 +341,7 @@ const numberOptions = {
     min: MiB,
     max: 1024 * GiB,
     unit: 'bytes',
-    help: 'memory for the rows of all queries; when it is used up, new statements wait',
+    help: 'memory for the rows of all queries, three quarters of it for one user at most; when it is used up, new statements wait',
   },
   spill_bytes_max: {
     default: GiB,
@@ -382,7 +383,7 @@ const numberOptions = {
     min: MiB,
     max: 1024 * GiB,
     unit: 'bytes',
-    help: 'rows of all queries in memory at the very most: a query that receives more fails',
+    help: 'rows of all queries in memory at the very most: a query that receives more fails, of several users that of one who holds more than an equal part',
   },
   body_bytes_max: {
     default: 16 * MiB,
@@ -542,7 +543,7 @@ const requestBytesPerBodyByte = 4;
 /** `--request_bytes_per_user_max`, with its default worked out. */
 export function requestBytesPerUserMax(config: Config): number {
   const { request_bytes_max: max, request_bytes_per_user_max: perUserMax } = config;
-  return perUserMax === 0 ? Math.floor(0.75 * max) : Math.min(perUserMax, max);
+  return perUserMax === 0 ? defaultBytesPerUser(max) : Math.min(perUserMax, max);
 }
 
 const valueOptionNames = [...Object.keys(textOptions), ...Object.keys(numberOptions)];

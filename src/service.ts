@@ -306,9 +306,8 @@ function build(
     bytesMax: config.request_bytes_max,
     bytesPerUserMax: requestBytesPerUserMax(config),
   });
-  const queue = new Queue(
-    { waitingMax: config.queue_max, waitMs: config.queue_wait_secs * 1_000 },
-    () => buffers.hasRoom,
+  const queue = new Queue({ waitingMax: config.queue_max, waitMs: config.queue_wait_secs * 1_000 }, (user) =>
+    buffers.hasRoomFor(user),
   );
   buffers.onRoom = leases.onFree = () => queue.advance();
   const readiness = new Readiness(leases, database.user, database.password, observe);

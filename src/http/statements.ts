@@ -42,7 +42,7 @@ export class Statements {
   place(body: QueryRequest, account: Account): Place | Promise<Place> | null {
     // Whenever there is a connection again, the queue has been gone through: those of others who wait must not have it.
     const isNext = body.session.type === 'old' || !this.#queue.hasWaiting(account.user);
-    const place = isNext && this.#buffers.hasRoom ? this.#open(body, account) : null;
+    const place = isNext && this.#buffers.hasRoomFor(account.user) ? this.#open(body, account) : null;
     if (place === null && this.#queue.isFull) {
       throw httpErrors.unavailable('as many statements wait for a connection or for memory as may (--queue_max)');
     }

@@ -1,3 +1,5 @@
+import { defaultBytesPerUser, isWithinShare, type SharedMemory } from './user-share.ts';
+
 /** Every query that runs has room for so many bytes of rows, however many there are; the rest is shared out by need. */
 const floorBytesMax = 256 * 1024;
 
@@ -10,8 +12,16 @@ export interface BuffersOptions {
   readonly queryBytesMax: number;
 }
 
+/** What the queries of one user have; forgotten with the last of them. */
+interface UserBytes {
+  readonly user: string;
+  shares: number;
+  reservedBytes: number;
+  heldBytes: number;
+}
+
 /**
- * The memory for the rows of all queries. Half of the budget is for the least that each query needs, so that new ones find
+ * The memory for the rows of all queries, shared among users so that one cannot take all of it. Half of the budget is for the least that each query needs, so that new ones find
  * room beside those that have grown; the other half lets those grow that are read fast.
  */
 export class Buffers {
@@ -20,6 +30,8 @@ export class Buffers {
   readonly heldBytesMax: number;
   readonly #bytesMax: number;
   readonly #queryBytesMax: number;
+  readonly #reservable: SharedMemory;
+  readonly #users = new Map<string, UserBytes>();
   #reservedBytes = 0;
   #heldBytes = 0;
 
@@ -27,6 +39,7 @@ export class Buffers {
     this.#bytesMax = bytesMax;
     this.heldBytesMax = heldBytesMax;
     this.#queryBytesMax = queryBytesMax;
+    this.#reservable = { bytesMax, bytesPerUserMax: defaultBytesPerUser(bytesMax) };
   }
 
   /** The window that every query begins with, in bytes (see `Share`). */
@@ -44,14 +57,13 @@ export class Buffers {
     return this.#heldBytes;
   }
 
-  /** Whether one more query may begin. */
-  get hasRoom(): boolean {
-    return this.#reservedBytes + this.floorBytes <= this.#bytesMax;
-  }
-
-  /** Whether all rows take more than they may at the very most. */
-  get isOver(): boolean {
-    return this.#heldBytes > this.heldBytesMax;
+  /** Whether one more query of the user may begin. */
+  hasRoomFor(user: string): boolean {
+    const { floorBytes } = this;
+    const free = this.#bytesMax - this.#reservedBytes - floorBytes;
+    if (free < 0) return false;
+    const others = this.#users.get(user)?.reservedBytes ?? 0;
+    return others === 0 || isWithinShare(this.#reservable, others + floorBytes, free);
   }
 
   /** What a window of that size may grow to. */
@@ -67,22 +79,57 @@ export class Buffers {
   }
 
   /** For `Share`. */
-  change(reservedBytes: number, heldBytes: number): void {
+  open(user: string): UserBytes {
+    let bytes = this.#users.get(user);
+    if (bytes === undefined) {
+      bytes = { user, shares: 0, reservedBytes: 0, heldBytes: 0 };
+      this.#users.set(user, bytes);
+    }
+    bytes.shares++;
+    return bytes;
+  }
+
+  /** For `Share`. */
+  close(bytes: UserBytes): void {
+    bytes.shares--;
+    if (bytes.shares === 0) this.#users.delete(bytes.user);
+  }
+
+  /** For `Share`. */
+  change(bytes: UserBytes, reservedBytes: number, heldBytes: number): void {
+    bytes.reservedBytes += reservedBytes;
+    bytes.heldBytes += heldBytes;
     this.#reservedBytes += reservedBytes;
     this.#heldBytes += heldBytes;
     if (reservedBytes < 0) this.onRoom?.();
+  }
+
+  /**
+   * For `Share`. Whether all rows take more than they may at the very most, and this user's more than an equal part of it: whoever
+   * holds little does not fail on account of others.
+   */
+  isOver({ heldBytes }: UserBytes): boolean {
+    return this.#heldBytes > this.heldBytesMax && heldBytes * this.#users.size > this.heldBytesMax;
   }
 }
 
 /** What one query has of the buffers. */
 export class Share {
   readonly #buffers: Buffers;
+  readonly #user: UserBytes;
   #reservedBytes = 0;
   #heldBytes = 0;
   #isClosed = false;
 
-  constructor(buffers: Buffers) {
+  /** @param user whose query it is */
+  constructor(buffers: Buffers, user: string) {
     this.#buffers = buffers;
+    this.#user = buffers.open(user);
+  }
+
+  /** Whether rows have to be given up (see `Buffers.isOver`). */
+  get isOver(): boolean {
+    return this.#buffers.isOver(this.#user);
   }
 
   /**
@@ -95,12 +142,14 @@ export class Share {
     if (reserved === 0 && held === 0) return;
     this.#reservedBytes = reservedBytes;
     this.#heldBytes = heldBytes;
-    this.#buffers.change(reserved, held);
+    this.#buffers.change(this.#user, reserved, held);
   }
 
   /** Gives all of it back, for good. */
   close(): void {
+    if (this.#isClosed) return;
     this.set(0, 0);
     this.#isClosed = true;
+    this.#buffers.close(this.#user);
   }
 }

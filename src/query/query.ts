@@ -127,7 +127,7 @@ export class Query implements StatementObserver {
     this.identity = identity;
     this.#limits = limits;
     this.#buffers = buffers;
-    this.#share = new Share(buffers);
+    this.#share = new Share(buffers, identity.owner);
     this.#memory = memory;
     this.#windowBytes = buffers.floorBytes;
   }
@@ -256,7 +256,7 @@ export class Query implements StatementObserver {
     if (bytes < countedColumnsBytesMin) return;
     this.#columnsBytes = bytes;
     this.#account();
-    if (!this.#buffers.isOver) return;
+    if (!this.#share.isOver) return;
     this.#columns = noColumns;
     this.#columnsBytes = 0;
     this.#overflow();
@@ -271,7 +271,7 @@ export class Query implements StatementObserver {
     if (!this.#isToCome) this.#forgetStatement();
     this.#grow();
     this.#account();
-    if (this.#buffers.isOver) this.#overflow();
+    if (this.#share.isOver) this.#overflow();
     else this.#wakeIfReady();
   }
 

@@ -26,16 +26,16 @@ interface Place {
  */
 export class Queue {
   readonly #options: QueueOptions;
-  readonly #hasRoom: () => boolean;
+  readonly #hasRoomFor: (user: string) => boolean;
   /** The user whose turn is next comes first. */
   readonly #users = new Map<string, Place[]>();
   #size = 0;
   #isAdvancing = false;
 
-  /** @param hasRoom whether there is memory for one more statement */
-  constructor(options: QueueOptions, hasRoom: () => boolean) {
+  /** @param hasRoomFor whether there is memory for one more statement of the user */
+  constructor(options: QueueOptions, hasRoomFor: (user: string) => boolean) {
     this.#options = options;
-    this.#hasRoom = hasRoom;
+    this.#hasRoomFor = hasRoomFor;
   }
 
   /** Statements that wait. */
@@ -94,7 +94,7 @@ export class Queue {
     if (this.#size === 0 || this.#isAdvancing) return;
     this.#isAdvancing = true;
     try {
-      while (this.#hasRoom() && this.#advanceOnce());
+      while (this.#advanceOnce());
     } finally {
       this.#isAdvancing = false;
     }
@@ -103,6 +103,7 @@ export class Queue {
   /** @returns whether one has begun */
   #advanceOnce(): boolean {
     for (const [user, places] of this.#users) {
+      if (!this.#hasRoomFor(user)) continue;
       let lacksConnection = false;
       for (const { waiter } of places) {
         // If one finds no connection, none of the same user does.

@@ -1,9 +1,4 @@
-export interface RequestMemoryOptions {
-  /** For the requests of all users together. */
-  readonly bytesMax: number;
-  /** For the requests of one user. */
-  readonly bytesPerUserMax: number;
-}
+import { isWithinShare, type SharedMemory } from './user-share.ts';
 
 /** A request needs more memory than it may have now; `scope` says whose limit is reached. */
 export class RequestMemoryError extends Error {
@@ -33,12 +28,13 @@ interface UserBytes {
  * what the server must remember of a request to answer it. Each byte is reserved for its user before it is held.
  */
 export class RequestMemory {
-  readonly #options: RequestMemoryOptions;
+  readonly #limits: SharedMemory;
   readonly #users = new Map<string, UserBytes>();
   #reservedBytes = 0;
 
-  constructor(options: RequestMemoryOptions) {
-    this.#options = options;
+  /** @param limits for the requests of all users, and of one */
+  constructor(limits: SharedMemory) {
+    this.#limits = limits;
   }
 
   get reservedBytes(): number {
@@ -73,18 +69,14 @@ export class RequestMemory {
     if (holder.reservations === 0) this.#users.delete(holder.user);
   }
 
-  /**
-   * One user may hold at most `bytesPerUserMax`, and at most a fixed multiple of what is free, so that several users who take all
-   * that they may still leave some (the rule of dynamic thresholds for shared buffers: Choudhury and Hahne, 1998).
-   */
   #check(heldBytes: number, moreBytes: number): void {
-    const { bytesMax, bytesPerUserMax } = this.#options;
+    const { bytesMax, bytesPerUserMax } = this.#limits;
     const held = heldBytes + moreBytes;
     if (held > bytesPerUserMax) throw new RequestMemoryError('user');
     const free = bytesMax - this.#reservedBytes - moreBytes;
-    const reserve = bytesMax - bytesPerUserMax;
-    const isAboveShare = heldBytes > 0 && held * reserve > Math.max(bytesPerUserMax, reserve) * free;
-    if (free < 0 || isAboveShare) throw new RequestMemoryError('total');
+    // The first of a user may take what there is.
+    const mayHold = heldBytes === 0 ? free >= 0 : isWithinShare(this.#limits, held, free);
+    if (!mayHold) throw new RequestMemoryError('total');
   }
 }
 

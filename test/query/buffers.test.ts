@@ -12,31 +12,57 @@ function buffersOf(options: Partial<BuffersOptions> = {}): Buffers {
 t.test('every query begins with the same window, however many there are', async (t) => {
   const buffers = buffersOf();
   t.equal(buffers.floorBytes, 256 * KiB);
-  new Share(buffers).set(7 * MiB, 0);
+  new Share(buffers, 'u').set(7 * MiB, 0);
   t.equal(buffers.floorBytes, 256 * KiB);
   t.equal(buffersOf({ queryBytesMax: 1_000 }).floorBytes, 1_000, 'unless no query may have so much');
 });
 
 t.test('there is room for one more as long as it could have its window', async (t) => {
   const buffers = buffersOf({ bytesMax: MiB });
-  const share = new Share(buffers);
+  const share = new Share(buffers, 'u');
   share.set(MiB - 256 * KiB, 0);
-  t.equal(buffers.hasRoom, true);
+  t.equal(buffers.hasRoomFor('v'), true);
   share.set(MiB - 256 * KiB + 1, 0);
-  t.equal(buffers.hasRoom, false);
+  t.equal(buffers.hasRoomFor('v'), false);
   share.set(0, 0);
-  t.equal(buffers.hasRoom, true);
+  t.equal(buffers.hasRoomFor('v'), true);
+});
+
+t.test(
+  'B1: one user takes three quarters of the memory at most, and what is left is shared in the same way',
+  async (t) => {
+    const buffers = buffersOf({ bytesMax: 64 * MiB });
+    const begun = (user: string): number => {
+      let count = 0;
+      for (; buffers.hasRoomFor(user); count++) new Share(buffers, user).set(buffers.floorBytes, 0);
+      return count;
+    };
+    t.strictSame([begun('a'), begun('b'), begun('c')], [192, 48, 12]);
+    t.ok(buffers.hasRoomFor('d'));
+  },
+);
+
+t.test('B1: when there is too much, it is too much for those alone who hold more than their part', async (t) => {
+  const buffers = buffersOf({ heldBytesMax: 100 });
+  const [large, small] = [new Share(buffers, 'a'), new Share(buffers, 'b')];
+  large.set(99, 99);
+  small.set(2, 2);
+  t.strictSame([large.isOver, small.isOver], [true, false]);
+  small.set(51, 51);
+  t.strictSame([large.isOver, small.isOver], [true, true]);
+  large.close();
+  t.equal(small.isOver, false);
 });
 
 t.test('there is too much when rows take more than they may at the very most, and not at the limit', async (t) => {
   const buffers = buffersOf({ heldBytesMax: 100 });
-  const share = new Share(buffers);
+  const share = new Share(buffers, 'u');
   share.set(100, 100);
-  t.equal(buffers.isOver, false);
+  t.equal(share.isOver, false);
   share.set(101, 101);
-  t.equal(buffers.isOver, true);
+  t.equal(share.isOver, true);
   share.set(5_000, 100);
-  t.equal(buffers.isOver, false, 'what is set aside and not filled is no matter');
+  t.equal(share.isOver, false, 'what is set aside and not filled is no matter');
   t.equal(buffers.heldBytesMax, 100);
 });
 
@@ -53,7 +79,7 @@ t.test('a window grows by doubling, up to what a query may have', async (t) => {
 
 t.test('windows grow only while less than half of the memory is set aside', async (t) => {
   const buffers = buffersOf({ bytesMax: 8 * MiB });
-  const share = new Share(buffers);
+  const share = new Share(buffers, 'u');
   share.set(4 * MiB - 256 * KiB, 0);
   t.equal(buffers.grown(256 * KiB), 512 * KiB, 'up to the half');
   share.set(4 * MiB - 256 * KiB + 1, 0);
@@ -62,7 +88,7 @@ t.test('windows grow only while less than half of the memory is set aside', asyn
 
 t.test('a window shrinks by what is free, down to the least, while more than half is set aside', async (t) => {
   const buffers = buffersOf({ bytesMax: 8 * MiB });
-  const share = new Share(buffers);
+  const share = new Share(buffers, 'u');
   share.set(4 * MiB, 0);
   t.equal(buffers.shrunk(2 * MiB, MiB), 2 * MiB, 'memory is not scarce');
   share.set(4 * MiB + 1, 0);
@@ -74,7 +100,7 @@ t.test('a window shrinks by what is free, down to the least, while more than hal
 
 t.test('a share counts what is its own, and gives it back for good', async (t) => {
   const buffers = buffersOf();
-  const [one, other] = [new Share(buffers), new Share(buffers)];
+  const [one, other] = [new Share(buffers, 'u'), new Share(buffers, 'u')];
   one.set(1_000, 10);
   other.set(500, 50);
   t.strictSame([buffers.reservedBytes, buffers.heldBytes], [1_500, 60]);
@@ -90,7 +116,7 @@ t.test('a share counts what is its own, and gives it back for good', async (t) =
 
 t.test('it is told when there may be room that there was not, and only then', async (t) => {
   const buffers = buffersOf();
-  const share = new Share(buffers);
+  const share = new Share(buffers, 'u');
   let told: number[] = [];
   buffers.onRoom = () => told.push(buffers.reservedBytes);
   share.set(1_000, 0);
@@ -116,8 +142,8 @@ t.test('whatever queries come, grow, shrink and go, the sums are right and the b
     for (let step = 0; step < 500; step++) {
       const query = queries[random(queries.length + 1)];
       if (query === undefined) {
-        if (!buffers.hasRoom) continue;
-        queries.push({ share: new Share(buffers), window: buffers.floorBytes, held: 0 });
+        if (!buffers.hasRoomFor('v')) continue;
+        queries.push({ share: new Share(buffers, 'u'), window: buffers.floorBytes, held: 0 });
       } else if (random(10) === 0) {
         query.share.close();
         queries.splice(queries.indexOf(query), 1);

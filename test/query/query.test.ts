@@ -773,7 +773,7 @@ t.test('credit and window add up, however windows grow and shrink', async (t) =>
       const what = random(4);
       if (what === 0) {
         if (random(2) === 0 || others.length === 0) {
-          if (!buffers.hasRoom) continue;
+          if (!buffers.hasRoomFor('v')) continue;
           const other = new Stage({}, buffers);
           others.push(other);
           other.start();

@@ -153,9 +153,9 @@ t.test('a session that is opened by a statement that waits is the one that was t
 });
 
 t.test('statements wait for memory, and get it as it is given back', async (t) => {
-  const options = ['--buffer_bytes_max', `${MIB}`, '--spill_bytes_max', '0'];
-  const { sluice, users } = await prepare(t, server, 1, options);
-  const [user = ''] = users;
+  const options = ['--buffer_bytes_max', `${2 * MIB}`, '--spill_bytes_max', '0'];
+  const { sluice, users } = await prepare(t, server, 2, options);
+  const [user = '', other = ''] = users;
   // Nobody reads these, so that each keeps what it has.
   const unread: QueryResponse[] = [];
   let next = await start(sluice, user, manyRows);
@@ -164,7 +164,10 @@ t.test('statements wait for memory, and get it as it is given back', async (t) =
     await delay(100);
     next = await start(sluice, user, manyRows);
   }
-  t.ok(unread.length >= 2 && unread.length <= 4, `${unread.length} have begun, of a quarter of the memory each`);
+  t.ok(unread.length >= 2 && unread.length <= 6, `${unread.length} have begun, of a quarter of a MiB each or more`);
+  const others = await post(sluice.url, { sql: 'SELECT 1', ...longWait }, { user: other });
+  t.same(others.json.data, [[1]], 'B1: one user does not take the memory of all');
+  await finish(sluice, other, others.json);
   t.equal(next.stats['queue'], 1);
   const small = post(sluice.url, { sql: 'SELECT 1', ...longWait }, { user });
   for (const one of unread) await finish(sluice, user, one);
