@@ -104,6 +104,8 @@ export interface SessionState {
   readonly inTransaction: boolean;
   /** The session is kept: for its transaction, a temporary table, user variables, and the like. */
   readonly isHeld: boolean;
+  /** The statement itself has changed one of these; what was set on behalf of its client before it does not count. */
+  readonly isChanged: boolean;
 }
 
 /** What a client wants to be run. */

@@ -20,6 +20,18 @@ export const track: PlainCommand = {
  */
 const untold =
   /\btemporary\b|:=|\binto\s+@|\bget_lock\b|\bread\s+lock\b|\bbackup\s+(?:lock|stage)\b|\bfor\s+backup\b|\bhandler\b|\bset\s+role\b/i;
+const identifier = '(?:`(?:[^`]|``)+`|[\\w$\\u0080-\\uffff]+)';
+const tableName = `${identifier}(?:\\s*\\.\\s*${identifier})?`;
+const createTemporaryTable = new RegExp(
+  `^\\s*create\\s+(?:or\\s+replace\\s+)?temporary\\s+table\\s+(?:if\\s+not\\s+exists\\s+)?(${tableName})`,
+  'i',
+);
+const dropTables = new RegExp(
+  `^\\s*drop\\s+(?:temporary\\s+)?tables?\\s+(?:if\\s+exists\\s+)?(${tableName}(?:\\s*,\\s*${tableName})*)\\s*;?$`,
+  'i',
+);
+/** Longer statements are not searched for the tables that they drop: the patterns may look at a blank more than once. */
+const namesLengthMax = 2_000;
 /** A user variable. Of it the tracker tells no more than that something has changed. */
 const userVariable = /(?<!@)@(?!@)/;
 /** Where the state of the transaction tells of LOCK TABLES. */
@@ -39,7 +51,13 @@ export class HeldSession {
   #isLocked = false;
   /** SET TRANSACTION was run for the transaction to come. */
   #isTransactionSet = false;
+  /** While autocommit is off, any statement may begin a transaction. */
+  #isAutocommitOff = false;
+  /** Temporary tables whose names are known, with their schemas. */
+  readonly #temporaryTables = new Set<string>();
   #hasMore = false;
+  /** The last statement has changed the session itself, not the variables that were set before it. */
+  #isChanged = false;
 
   /** @param schema that is selected; null if none is */
   constructor(schema: string | null, readOnly: boolean) {
@@ -48,13 +66,28 @@ export class HeldSession {
   }
 
   get state(): SessionState {
-    const inTransaction = this.#inTransaction || this.#isLocked;
     return {
       schema: this.#schema,
       variables: Object.fromEntries(this.#variables),
-      inTransaction,
-      isHeld: inTransaction || this.#isTransactionSet || this.#hasMore,
+      inTransaction: this.#isInTransaction,
+      isHeld: this.isHeld,
+      isChanged: this.#isChanged,
     };
+  }
+
+  get isHeld(): boolean {
+    return (
+      this.#isInTransaction ||
+      this.#isTransactionSet ||
+      this.#isAutocommitOff ||
+      this.#temporaryTables.size > 0 ||
+      this.#hasMore
+    );
+  }
+
+  /** A transaction is open, or tables are locked. */
+  get #isInTransaction(): boolean {
+    return this.#inTransaction || this.#isLocked;
   }
 
   /**
@@ -94,6 +127,8 @@ export class HeldSession {
    */
   ended(sql: string, ending: Ending | null, after: Ending | null): void {
     const endings = [ending, after].filter((one) => one !== null);
+    const [schema, wasInTransaction, wasHeld] = [this.#schema, this.#isInTransaction, this.isHeld];
+    this.#isChanged = false;
     // At the end of rows MariaDB tells that there is a change, and not which. In transactions it always does.
     if (ending?.changes === null && ending.sessionChanged) {
       if (!ending.inTransaction && !this.#isTransactionSet) this.#hasMore = true;
@@ -101,8 +136,40 @@ export class HeldSession {
     }
     const fates = endings.flatMap((one) => this.#take(one));
     const isChanged = endings.some(({ changes }) => changes?.state === true);
-    if (fates.includes('bound') || (ending !== null && untold.test(sql))) this.#hasMore = true;
-    if (isChanged && !(fates.length > 0 && isExplained(sql))) this.#hasMore = true;
+    const isOfTables = ending !== null && this.#followTables(sql, schema);
+    if (fates.includes('bound') || (ending !== null && !isOfTables && untold.test(sql))) this.#hasMore = true;
+    if (isChanged && !isOfTables && !(fates.length > 0 && isExplained(sql))) this.#hasMore = true;
+    if (schema !== this.#schema || wasInTransaction !== this.#isInTransaction || wasHeld !== this.isHeld) {
+      this.#isChanged = true;
+    }
+  }
+
+  /**
+   * Follows the temporary tables by the text of a statement that has succeeded, as neither server reports which there are.
+   * A table may be missed here only in a way that keeps the session held.
+   * @param schema the one that was selected before the statement
+   * @returns whether creating or dropping tables is all that the statement does to its session
+   */
+  #followTables(sql: string, schema: string | null): boolean {
+    const created = createTemporaryTable.exec(sql.slice(0, namesLengthMax));
+    if (created?.[1] !== undefined) {
+      const name = qualified(created[1], schema);
+      if (name === null || untold.test(sql.slice(created[0].length))) return false;
+      this.#temporaryTables.add(name);
+      return true;
+    }
+    const dropped = sql.length > namesLengthMax ? undefined : dropTables.exec(sql.trimEnd())?.[1];
+    if (dropped !== undefined) {
+      for (const [name] of dropped.matchAll(new RegExp(tableName, 'g'))) {
+        const known = qualified(name, schema);
+        if (known !== null) this.#temporaryTables.delete(known);
+      }
+      return true;
+    }
+    // From now on the names may not be right any more.
+    const mayRename = this.#temporaryTables.size > 0 && (effectOf(sql) === 'block' || /\brename\b/i.test(sql));
+    if (mayRename) this.#hasMore = true;
+    return false;
   }
 
   /** @returns what may become of each change that has a name */
@@ -122,11 +189,26 @@ export class HeldSession {
       const fate = fateOf(name, value, this.#readOnly);
       fates.push(fate);
       if (fate !== 'carried') continue;
+      if (this.#known.get(name) !== value) this.#isChanged = true;
+      if (name === 'autocommit') this.#isAutocommitOff = value === 'OFF';
       this.#variables.set(name, value);
       this.#known.set(name, value);
     }
     return fates;
   }
+}
+
+/**
+ * The name of a table with its schema, as a key. Case counts: where it does not count to the database, a table may be missed
+ * when it is dropped, never when it is created.
+ */
+function qualified(name: string, schema: string | null): string | null {
+  const parts = [...name.matchAll(new RegExp(identifier, 'g'))].map(([part]) =>
+    part.startsWith('`') ? part.slice(1, -1).replaceAll('``', '`') : part,
+  );
+  const [first = '', second] = parts;
+  if (second === undefined) return schema === null ? null : JSON.stringify([schema, first]);
+  return JSON.stringify([first, second]);
 }
 
 /** Whether a statement cannot have changed more of its session than what has a name. */

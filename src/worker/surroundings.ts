@@ -104,7 +104,7 @@ export class Surroundings {
 
   /** Whether the next statement finds what others have left. */
   get isHeld(): boolean {
-    return this.#held?.state.isHeld === true;
+    return this.#held?.isHeld === true;
   }
 
   /** Sends a statement, or tells it that it is not sent. */

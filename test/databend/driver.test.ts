@@ -1,100 +1,15 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, type Connection, type Row, type RowIterator } from 'databend-driver';
+import { Client, type Row, type RowIterator } from 'databend-driver';
 import t, { type Test } from 'tap';
-import { type DatabaseServer, sharedServers } from '../support/servers.ts';
-import { type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { sharedServers } from '../support/servers.ts';
+import { startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 import { cellCases, makeCellTable, nameOf } from './cells.ts';
-import { startWitness, type Witness } from './witness.ts';
+import { cell, each, heldIdleSecs, next, resultTimeoutSecs, Stage, valuesOf } from './stage.ts';
 
 // The real driver, as it comes from npm, against the real service and both databases.
 t.setTimeout(500_000);
-
-// The driver reads it when it connects for the first time. Nobody waits for 15 s in a test.
-process.env['DATABEND_DRIVER_HEARTBEAT_INTERVAL_SECONDS'] = '1';
-
-// The driver looks for results that have not been asked for in more than half of this, in whole seconds, once a second.
-const resultTimeoutSecs = 5;
-const heldIdleSecs = 3;
-
-class Stage {
-  readonly server: DatabaseServer;
-  readonly sluice: SluiceProcess;
-  readonly witness: Witness;
-  readonly database: string;
-  readonly user: string;
-  readonly password = "p:a ss/é'@";
-  readonly #connections: Connection[] = [];
-
-  constructor(server: DatabaseServer, sluice: SluiceProcess, witness: Witness, database: string) {
-    this.server = server;
-    this.sluice = sluice;
-    this.witness = witness;
-    this.database = database;
-    this.user = database;
-  }
-
-  static async start(t: Test, server: DatabaseServer): Promise<Stage> {
-    const database = `driver_${randomUUID().replaceAll('-', '').slice(0, 12)}`;
-    const sluice = await startSluice([
-      ...['--mysql_url', server.url, '--result_timeout_secs', String(resultTimeoutSecs)],
-      ...['--held_session_idle_secs', String(heldIdleSecs)],
-    ]);
-    t.teardown(() => sluice.stop());
-    const stage = new Stage(server, sluice, await startWitness(t, sluice.url), database);
-    const { user, password } = stage;
-    await server.sql(
-      `CREATE DATABASE ${database} CHARACTER SET utf8mb4; CREATE DATABASE ${database}_b;
-      CREATE USER ${user}@'%' IDENTIFIED BY '${password.replace("'", "''")}';
-      GRANT ALL ON ${database}.* TO ${user}@'%'; GRANT ALL ON ${database}_b.* TO ${user}@'%';
-      GRANT ALL ON ${database}_c.* TO ${user}@'%';`,
-    );
-    t.teardown(async () => {
-      await stage.closeAll();
-      await server.sql(`DROP DATABASE ${database}; DROP DATABASE ${database}_b; DROP USER ${user}@'%'`);
-    });
-    return stage;
-  }
-
-  async connect(options = '', password = this.password, database = this.database): Promise<Connection> {
-    const login = `${this.user}:${encodeURIComponent(password)}`;
-    const dsn = `databend://${login}@127.0.0.1:${this.witness.port}/${database}?sslmode=disable${options}`;
-    const connection = await new Client(`${dsn}&retry_delay_secs=1`).getConn();
-    this.#connections.push(connection);
-    return connection;
-  }
-
-  async closeAll(): Promise<void> {
-    for (const connection of this.#connections.splice(0)) await connection.close();
-  }
-
-  /** Runs statements past the service. */
-  direct(sql: string): Promise<string> {
-    return this.server.sql(sql, { database: this.database });
-  }
-
-  /** The statements that the database runs and that have this text in them. */
-  async running(text: string): Promise<number> {
-    const { user, password } = this;
-    const sql = `SELECT COUNT(*) FROM information_schema.PROCESSLIST
-      WHERE INFO LIKE '%${text}%' AND INFO NOT LIKE '%PROCESSLIST%'`;
-    return Number(await this.server.sql(sql, { user, password }));
-  }
-
-  /** How often the driver has asked for what is of this method and path, and how it was answered. */
-  statuses(method: string, path: RegExp, from = 0): number[] {
-    return this.witness.seen
-      .slice(from)
-      .flatMap((seen) => (seen.method === method && path.test(seen.path) ? [seen.status] : []));
-  }
-}
-
-const valuesOf = (rows: readonly Row[]): unknown[][] => rows.map((row) => row.values());
-
-async function cell(connection: Connection, sql: string): Promise<unknown> {
-  return (await connection.queryRow(sql))?.values()[0];
-}
 
 interface PlainAnswer {
   readonly data: readonly (readonly unknown[])[];
@@ -116,17 +31,6 @@ function plainHeaders({ user, password }: Stage): Record<string, string> {
 async function postPlainly(stage: Stage, body: object): Promise<PlainAnswer> {
   const options = { method: 'POST', headers: plainHeaders(stage), body: JSON.stringify(body) };
   return (await fetch(`${stage.sluice.url}/v1/query`, options)).json() as Promise<PlainAnswer>;
-}
-
-/** The next row's values; null after the last. */
-async function next(rows: RowIterator): Promise<unknown[] | null> {
-  const row = await rows.next();
-  if (row instanceof Error) throw row;
-  return row === null ? null : row.values();
-}
-
-async function* each(rows: RowIterator): AsyncGenerator<unknown[]> {
-  for (let values = await next(rows); values !== null; values = await next(rows)) yield values;
 }
 
 /** What the driver makes of a cell's text. */
@@ -610,6 +514,38 @@ async function testEnds(t: Test, stage: Stage): Promise<void> {
     for (const connection of [plain, holder]) await connection.close();
   });
 
+  await t.test('E (/final): a cursor of a query that was killed fails, and can be closed', async (t) => {
+    const connection = await stage.connect('&max_rows_per_page=100');
+    const cursors = await Promise.all([1, 2, 3].map(() => connection.queryIter('SELECT id FROM numbers ORDER BY id')));
+    for (const rows of cursors) t.strictSame(await next(rows), [0]);
+    const [first, second, third] = cursors as [RowIterator, RowIterator, RowIterator];
+    const from = stage.witness.seen.length;
+    await connection.killQuery(connection.lastQueryId() ?? '');
+    const drain = async (rows: RowIterator) => {
+      let count = 0;
+      for await (const _ of each(rows)) if (++count === 1_000) return count;
+      return count;
+    };
+    await t.rejects(drain(third), /cancelled by the client/);
+    t.equal(await drain(first), 1_000, 'the others go on');
+    second.close();
+    third.close();
+    first.close();
+    t.equal(await cell(connection, 'SELECT 1'), 1);
+    await until(() => stage.statuses('POST', /\/final$/, from).length >= 2);
+    t.strictSame([...new Set(stage.statuses('POST', /\/final$/, from))], [200]);
+  });
+
+  await t.test("E (query id): a query has the driver's id", async (t) => {
+    const connection = await stage.connect();
+    const from = stage.witness.seen.length;
+    await connection.exec('SELECT 1');
+    const [post] = stage.witness.seen
+      .slice(from)
+      .filter(({ method, path }) => method === 'POST' && path === '/v1/query');
+    t.equal(connection.lastQueryId(), post?.headers['x-databend-query-id']);
+  });
+
   await t.test('a statement can be killed by its id', async (t) => {
     const connection = await stage.connect('&wait_time_secs=1');
     const mark = `m${randomUUID().replaceAll('-', '')}`;
@@ -672,12 +608,11 @@ async function testHeartbeats(t: Test, stage: Stage): Promise<void> {
     await connection.exec('COMMIT');
     t.equal(await stage.direct('SELECT COUNT(*) FROM patient'), '2');
     t.equal(Number(await cell(other, 'SELECT COUNT(*) FROM passing')), 0);
-    // Neither server tells that nothing temporary is left.
-    await other.close();
+    await other.exec('DROP TEMPORARY TABLE passing');
     await sleep(1_100);
     const after = stage.witness.seen.length;
     await sleep(2_100);
-    t.equal(unnamed(after).length, 0, 'they end with what they kept');
+    t.equal(unnamed(after).length, 0, 'E (temporary tables): they end with what they kept');
   });
 
   t.test('without them a transaction is rolled back, and who goes on with it is told', async (t) => {

@@ -553,7 +553,7 @@ t.test(
 
 t.test('a lease knows whether its session is held, and with it whether a statement stands alone', async (t) => {
   const { lease, connection } = await openLease(t);
-  const state = { schema: null, variables: {}, inTransaction: true, isHeld: true };
+  const state = { schema: null, variables: {}, inTransaction: true, isHeld: true, isChanged: true };
   t.equal(lease.isHeld, false);
   const observer = new Recorder();
   lease.run(request, 'hold', observer);
@@ -577,7 +577,7 @@ for (const isHeld of [false, true]) {
   t.test(`a read on a session that is ${isHeld ? '' : 'not '}held, and is lost`, async (t) => {
     const { lease, connection } = await openLease(t);
     lease.run(request, 'hold', new Recorder());
-    const session = { schema: null, variables: {}, inTransaction: isHeld, isHeld };
+    const session = { schema: null, variables: {}, inTransaction: isHeld, isHeld, isChanged: isHeld };
     connection.post({ type: 'news', statement: 1, end: { ok: true, outcome, rowsToCome: 0 }, session, idle: true });
     await once(lease, 'idle');
     const observer = new Recorder();

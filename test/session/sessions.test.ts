@@ -132,7 +132,7 @@ t.test('the idle time that a client asks for is bounded', async (t) => {
   t.match(events[1], { type: 'session_ended', reason: 'idle for 0.05 s' });
 });
 
-const left: SessionState = { schema: null, variables: {}, inTransaction: false, isHeld: false };
+const left: SessionState = { schema: null, variables: {}, inTransaction: false, isHeld: false, isChanged: false };
 const begun: SessionState = { ...left, inTransaction: true, isHeld: true };
 
 /** A carried session, and how its statements end. */

@@ -149,9 +149,12 @@ for (const server of await sharedServers()) {
     await t.test('a schema and variables are told, and not held', async (t) => {
       const { database, hold, isClean } = await open(t, server);
       const sqlMode = 'NO_BACKSLASH_ESCAPES';
-      t.strictSame((await hold('USE mysql')).session, state('mysql'));
+      t.strictSame((await hold('USE mysql')).session, { ...state('mysql'), isChanged: true });
       t.ok(await isClean());
-      t.strictSame((await hold(`SET SESSION sql_mode = '${sqlMode}'`)).session, state(database, { sql_mode: sqlMode }));
+      t.strictSame((await hold(`SET SESSION sql_mode = '${sqlMode}'`)).session, {
+        ...state(database, { sql_mode: sqlMode }),
+        isChanged: true,
+      });
       t.ok(await isClean());
       t.strictSame((await hold('SET NAMES latin1')).session, state(database));
       t.strictSame((await hold('SET net_write_timeout = 7, wait_timeout = 8')).session, state(database));
@@ -164,30 +167,96 @@ for (const server of await sharedServers()) {
         ...state('held_away', { time_zone: '+01:00' }),
         inTransaction: true,
         isHeld: true,
+        isChanged: true,
       });
-      t.strictSame((await hold('DROP DATABASE held_away')).session, state(null, { time_zone: '+01:00' }));
+      t.strictSame((await hold('DROP DATABASE held_away')).session, {
+        ...state(null, { time_zone: '+01:00' }),
+        isChanged: true,
+      });
       t.ok(await isClean());
     });
 
-    await t.test('without autocommit, what a statement begins is held', async (t) => {
+    await t.test('A1: without autocommit, the session is held until it is on again', async (t) => {
+      const { database, hold, isClean, isHeld } = await open(t, server);
+      const off = { ...state(database, { autocommit: 'OFF' }), isHeld: true };
+      t.strictSame((await hold('SET autocommit = 0')).session, { ...off, isChanged: true });
+      t.strictSame((await hold('DO 0')).session, off);
+      t.strictSame((await hold('SELECT * FROM t')).session, { ...off, inTransaction: true, isChanged: true });
+      t.strictSame((await hold('SELECT * FROM t')).session, { ...off, inTransaction: true });
+      t.strictSame((await hold('ROLLBACK')).session, { ...off, isChanged: true });
+      t.ok(await isHeld());
+      const on = { ...state(database, { autocommit: 'ON' }), isChanged: true };
+      t.strictSame((await hold('SET autocommit = 1')).session, on);
+      t.ok(await isClean());
+      t.strictSame((await hold('DO 0', { autocommit: '0' })).session, off, 'the client has set it, not the statement');
+      t.strictSame((await hold('SET autocommit = 1', { autocommit: 'OFF' })).session, on);
+      t.ok(await isClean());
+    });
+
+    await t.test('A1: variables that are set for the client are no change of the statement', async (t) => {
+      const { hold } = await open(t, server);
+      const variables = { foreign_key_checks: '0', sql_mode: 'ansi_quotes' };
+      const isChanged = async (sql: string) => (await hold(sql, variables)).session?.isChanged;
+      t.equal(await isChanged('SELECT 1'), false);
+      t.equal(await isChanged("SET sql_mode = 'ANSI_QUOTES'"), false);
+      t.equal(await isChanged("SET sql_mode = ''"), true);
+      t.equal(await isChanged('INSERT INTO t (a) VALUES (1)'), false);
+      t.equal(await isChanged('SET @x = 1'), true);
+      t.equal(await isChanged('SELECT @x'), false);
+      t.equal(await isChanged('BEGIN'), true);
+      t.equal(await isChanged('INSERT INTO t (a) VALUES (1)'), false);
+      t.equal(await isChanged('COMMIT'), true);
+    });
+
+    await t.test('E (temporary tables): a session is held until the last one is dropped', async (t) => {
       const { database, hold, isClean } = await open(t, server);
-      const off = { autocommit: 'OFF' };
-      t.strictSame((await hold('SET autocommit = 0')).session, state(database, off));
-      t.ok(await isClean());
-      t.strictSame((await hold('DO 0', off)).session, state(database, off));
-      t.match((await hold('SELECT * FROM t', off)).session, {
-        ...state(database, off),
-        inTransaction: true,
-        isHeld: true,
-      });
-      t.match((await hold('ROLLBACK', off)).session, state(database, off));
-      t.ok(await isClean());
+      for (const [creates, drops] of [
+        [['CREATE TEMPORARY TABLE own (a INT)'], ['DROP TABLE own']],
+        [['create temporary table if not exists `o``w n` select 1 as a'], ['drop temporary table `o``w n` ;']],
+        [
+          [`CREATE TEMPORARY TABLE ${database}.one (a INT)`, 'CREATE TEMPORARY TABLE two AS SELECT * FROM one'],
+          ['DROP TEMPORARY TABLE IF EXISTS one', `DROP TABLE IF EXISTS other, ${database} . two`],
+        ],
+        [['CREATE TEMPORARY TABLE one (a INT)', 'CREATE TEMPORARY TABLE two (a INT)'], ['DROP TABLE one, two']],
+      ] as const) {
+        for (const sql of creates) t.match((await hold(sql)).session, { isHeld: true }, sql);
+        t.match((await hold('SELECT 1')).session, { isHeld: true });
+        t.match((await hold('DROP TABLE nothing')).session, { isHeld: true });
+        for (const [index, sql] of drops.entries()) {
+          t.match(
+            (await hold(sql)).session,
+            { isHeld: index < drops.length - 1, isChanged: index === drops.length - 1 },
+            sql,
+          );
+        }
+        t.ok(await isClean());
+      }
+    });
+
+    await t.test('E (temporary tables): a session stays held where it is not sure which are left', async (t) => {
+      for (const statements of [
+        [
+          'CREATE TEMPORARY TABLE own (a INT)',
+          'ALTER TABLE own RENAME TO renamed',
+          'CREATE TABLE own (a INT)',
+          'DROP TABLE own',
+        ],
+        ['CREATE TEMPORARY TABLE own (a INT)', 'USE mysql', 'DROP TABLE IF EXISTS own'],
+        ['CREATE TEMPORARY TABLE own AS SELECT @x := 1 AS a', 'DROP TABLE own'],
+        ['CREATE TEMPORARY TABLE own (a INT)', 'SET @x = 1', 'DROP TABLE own'],
+        ['CREATE /* c */ TEMPORARY TABLE own (a INT)', 'DROP TABLE own'],
+        ['CREATE TEMPORARY TABLE own (a INT)', 'DROP TABLE own, nothing'],
+        ['CREATE TEMPORARY TABLE own (a INT)', 'CREATE TEMPORARY TABLE other (a INT)', 'DROP TABLE own'],
+      ]) {
+        const { hold } = await open(t, server);
+        for (const sql of statements) t.match((await hold(sql)).session, { isHeld: true }, sql);
+      }
     });
 
     await t.test('a database without a schema is held, and made as new, as well', async (t) => {
       const { hold, isClean } = await open(t, server, { withDatabase: false });
       t.strictSame((await hold('SELECT 1')).session, state(null));
-      t.strictSame((await hold('USE mysql')).session, state('mysql'));
+      t.strictSame((await hold('USE mysql')).session, { ...state('mysql'), isChanged: true });
       t.ok(await isClean());
       await hold('BEGIN');
       await hold('USE mysql');
@@ -258,7 +327,7 @@ for (const server of await sharedServers()) {
       t.match((await hold('INSERT INTO t (a) VALUES (1)')).end, { failure: { code: 1792 } });
       t.strictSame((await hold('SELECT * FROM t')).session, state(database));
       t.match((await hold('BEGIN')).session, { isHeld: false });
-      t.strictSame((await hold("SET sql_mode = ''")).session, state(database, { sql_mode: '' }));
+      t.match((await hold("SET sql_mode = ''")).session, { ...state(database, { sql_mode: '' }), isChanged: true });
       const readWrite = { transaction_read_only: 'OFF', tx_read_only: 'OFF', time_zone: '+02:00' };
       t.match(await hold('INSERT INTO t (a) VALUES (1)', readWrite), {
         end: { failure: { code: 1792 } },
@@ -279,7 +348,7 @@ const trxCacheMs = 150;
 const locksWaited = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
 
 function state(schema: string | null, variables: SessionState['variables'] = {}): SessionState {
-  return { schema, variables, inTransaction: false, isHeld: false };
+  return { schema, variables, inTransaction: false, isHeld: false, isChanged: false };
 }
 
 interface OpenOptions {

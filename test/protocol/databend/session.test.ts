@@ -9,7 +9,7 @@ import {
 import { InvalidRequestError } from '#src/protocol/invalid-request.js';
 
 const id = '0123456789abcdef0123456789abcdef';
-const state = { schema: null, variables: {}, inTransaction: false, isHeld: false };
+const state = { schema: null, variables: {}, inTransaction: false, isHeld: false, isChanged: false };
 
 t.test('a handle brings back its session, to the user that it was given to', async (t) => {
   const handles = new Handles();
@@ -84,4 +84,16 @@ t.test('a session that is held has its handle, and none when it is not', async (
   };
   t.match(sessionAfter(held, shop, null, 'handle'), ended);
   t.match(sessionWithoutHeld(held), ended);
+});
+
+t.test('E (session.internal): what is no handle was given by another kind of server, and is ignored', async (t) => {
+  const handles = new Handles();
+  for (const internal of ['x', '{"variables": []}', `${'g'.repeat(16)}.${id}.x`, `${'0'.repeat(15)}.${id}.x`]) {
+    t.equal(heldSessionOf({ internal }, 'ann', handles), null, internal);
+    t.equal(heldSessionOf({ internal, txn_state: 'AutoCommit', need_sticky: true }, 'ann', handles), null);
+    t.throws(() => heldSessionOf({ internal, txn_state: 'Active' }, 'ann', handles), /on another server/);
+  }
+  const handle = handles.of(id, 'ann');
+  t.throws(() => heldSessionOf({ internal: handle.slice(0, -1) }, 'ann', handles), /not as it was given/);
+  t.throws(() => heldSessionOf({ internal: handle.slice(0, 49) }, 'ann', handles), /not as it was given/);
 });
