@@ -1,12 +1,21 @@
-interface Removal {
-  readonly owner: string;
+/**
+ * Ids that clients give are unique for one user only, so what belongs to users is found by user and id together. The length
+ * keeps a user and an id that run into each other apart from another such pair.
+ */
+export function ownedKey(owner: string, id: string): string {
+  return `${owner.length}:${owner}${id}`;
+}
+
+/** Why something was removed, and with which error code its client is told so; null: it had come to its end without one. */
+export interface Removal {
   readonly reason: string;
+  readonly code: number | null;
 }
 
 /**
- * Why queries are no more, by their ids, for a while. What is new goes into one of two maps; when that has stood for the while,
- * or is full, it becomes the older one, and what was the older one is forgotten whole. So an id costs no clock, and to
- * forget it no search.
+ * Why queries or sessions were removed, by their owners and ids, for a while. New entries go into one of two maps; when that
+ * is old enough, or full, it becomes the older one, and the entries of the former older one are dropped all at once. No timer
+ * per id, and no scan to expire one.
  */
 export class Removals {
   readonly #keptMs: number;
@@ -14,8 +23,8 @@ export class Removals {
   #newer = new Map<string, Removal>();
   #older = new Map<string, Removal>();
   #since = 0;
-  /** Most that come one after the other are of one user, and for one reason: they share it. */
-  #last: Removal = { owner: '', reason: '' };
+  /** Most removals in a row have the same reason, and share one object. */
+  #last: Removal = { reason: '', code: null };
 
   /**
    * @param keptMs for which an id is remembered at the least, unless there are too many
@@ -26,23 +35,18 @@ export class Removals {
     this.#half = Math.floor(max / 2);
   }
 
-  add(id: string, owner: string, reason: string): void {
+  add(id: string, owner: string, reason: string, code: number | null = null): void {
     this.#forget();
     if (this.#newer.size >= this.#half) this.#turn();
-    if (this.#last.owner !== owner || this.#last.reason !== reason) this.#last = { owner, reason };
-    this.#newer.set(id, this.#last);
+    if (this.#last.reason !== reason || this.#last.code !== code) this.#last = { reason, code };
+    this.#newer.set(ownedKey(owner, id), this.#last);
   }
 
-  /** Why the user's query of that id was removed; undefined if there was none, or it is forgotten. */
-  why(id: string, user: string): string | undefined {
+  /** The removal of the user's query or session of that id; undefined if there was none, or it is forgotten. */
+  find(id: string, user: string): Removal | undefined {
     this.#forget();
-    const removal = this.#newer.get(id) ?? this.#older.get(id);
-    return removal?.owner === user ? removal.reason : undefined;
-  }
-
-  has(id: string): boolean {
-    this.#forget();
-    return this.#newer.has(id) || this.#older.has(id);
+    const key = ownedKey(user, id);
+    return this.#newer.get(key) ?? this.#older.get(key);
   }
 
   #forget(): void {

@@ -13,6 +13,7 @@ import type { Buffers } from '../query/buffers.ts';
 import type { Queries } from '../query/queries.ts';
 import { Query, type QueryLimits } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
+import { ownedKey } from '../removals.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { credentialsOf } from './auth.ts';
@@ -75,6 +76,8 @@ export class Handlers {
   readonly #clientSessions: ClientSessions;
   /** Of queries that are not answered in v1. */
   readonly #replies = new WeakMap<Query, DatabendReplies>();
+  /** Sessions that were sent with answers of `/final`, as JSON, by the owners and ids of the queries. */
+  readonly #finalSessions = new Map<string, string>();
   #draining = false;
 
   constructor(parts: HandlerParts) {
@@ -140,7 +143,7 @@ export class Handlers {
     const account = await this.#authenticate(request);
     const query = await this.#queryOf(dialect, key, account, request, response);
     const asGzip = acceptsGzip(request.headers['accept-encoding']);
-    return this.#answerPage(query, 0, asGzip, response, key === null);
+    return this.#answerPage(query, 0, asGzip, response, 'POST');
   }
 
   /** The query of a POST: a new one, or the one that the key stands for. Nothing of the body is held after it, but by the query. */
@@ -155,12 +158,11 @@ export class Handlers {
     const reservation = requestMemory.reserve(account.user, 0);
     try {
       const bytes = await readJsonBytes(request, limits.bodyBytesMax, reservation);
-      const isNamed = key !== null;
       const begin = (): Promise<Query> => {
         const read = this.#read(dialect, bytes, request, account.user);
         const asGzip = acceptsGzip(request.headers['accept-encoding']);
         // A client that names its POST comes back for an answer that it has lost.
-        return this.#begin(read, account, asGzip, isNamed, () => !isNamed && response.destroyed);
+        return this.#begin(read, account, asGzip, key, () => key === null && response.destroyed);
       };
       if (key === null) return await begin();
       return queryOf(await this.#retries.once(dialect, account.user, key, bytes, begin), dialect, key);
@@ -175,7 +177,14 @@ export class Handlers {
       if (dialect === 'v1') return { body: parseQueryRequest(bytes, limits), replies: null };
       const client = clientOf(headers.cookie);
       const read = requestOf(parseBody(bytes, limits), { user, client, handles: databend.handles });
-      return { body: read.request, replies: new DatabendReplies(databend, user, read.session, read.request.sql) };
+      const { sql, resultTimeoutSecs } = read.request;
+      return {
+        body: read.request,
+        replies: new DatabendReplies(databend, {
+          ...{ user, session: read.session, sql, resultTimeoutSecs },
+          readsFinalAlone: /^databend-py\b/i.test(headers['user-agent'] ?? ''),
+        }),
+      };
     } catch (error) {
       if (error instanceof InvalidRequestError) throw httpErrors.badRequest(error.message);
       throw error;
@@ -190,14 +199,14 @@ export class Handlers {
   }
 
   /**
-   * @param isNamed whether the POST may come again
+   * @param key by which the POST may come again; null: it does not
    * @param isAbandoned whether whoever would end the statement has gone
    */
   async #begin(
     { body, replies }: ReadRequest,
     account: Account,
     asGzip: boolean,
-    isNamed: boolean,
+    key: string | null,
     isAbandoned: () => boolean,
   ): Promise<Query> {
     const { limits, queries, statements, buffers, requestMemory } = this.#parts;
@@ -218,7 +227,8 @@ export class Handlers {
     }
     const sessionId =
       place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
-    const identity = { id: newQueryId(), sessionId, owner: account.user, isNamed };
+    const id = replies === null ? newQueryId() : this.#idOf(key, account.user);
+    const identity = { id, sessionId, owner: account.user, isNamed: key !== null };
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers, {
       reservation,
       keptBytes,
@@ -234,9 +244,17 @@ export class Handlers {
     return query;
   }
 
+  /**
+   * The id that a Databend client has given to its query, as it may cancel the query by that id. One that is not safe in a
+   * path, or that the user's queries have already, is not taken.
+   */
+  #idOf(key: string | null, user: string): string {
+    return key !== null && clientId.test(key) && !this.#parts.queries.knows(key, user) ? key : newQueryId();
+  }
+
   async #getPage(id: string, page: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
-    await this.#answerPage(query, page, acceptsGzip(request.headers['accept-encoding']), response);
+    await this.#answerPage(query, page, acceptsGzip(request.headers['accept-encoding']), response, 'GET');
   }
 
   async #getStats(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -251,9 +269,9 @@ export class Handlers {
     const query = queries.find(id, user);
     if (query === undefined) {
       // What is over needs no cancelling, and Databend's clients are content with that.
-      const isDone = this.dialectOf(request) === 'databend' && queries.whyRemoved(id, user) !== undefined;
-      if (!isDone) throw this.#notFound(id, user, request);
-      return reply(response, closedReply(databend, id));
+      const removal = this.dialectOf(request) === 'databend' ? queries.removal(id, user) : undefined;
+      if (removal === undefined) throw this.#notFound(id, user, request);
+      return reply(response, closedReply(databend, id, removal));
     }
     query.cancelByClient();
     reply(response, this.#repliesOf(query).killed(query));
@@ -276,14 +294,23 @@ export class Handlers {
     const { user } = await this.#authenticate(request);
     const query = queries.find(id, user);
     const replies = query === undefined ? undefined : this.#replies.get(query);
-    if (query === undefined && queries.whyRemoved(id, user) !== undefined) {
-      return reply(response, closedReply(databend, id));
+    const removal = query === undefined ? queries.removal(id, user) : undefined;
+    if (removal !== undefined) {
+      return reply(response, closedReply(databend, id, removal, this.#finalSessions.get(ownedKey(user, id))));
     }
     if (query === undefined || replies === undefined) throw unknownQuery(id);
     query.cancelByClient();
     const last = replies.final(query, query.snapshot());
+    if (last.session !== null) this.#keepFinalSession(ownedKey(user, id), JSON.stringify(last.session));
     queries.finish(query);
-    reply(response, last);
+    reply(response, last.reply);
+  }
+
+  /** For a client that has lost the answer of `/final` and asks again. The latest are kept. */
+  #keepFinalSession(key: string, session: string): void {
+    const [oldest] = this.#finalSessions.keys();
+    if (oldest !== undefined && this.#finalSessions.size >= finalSessionsMax) this.#finalSessions.delete(oldest);
+    this.#finalSessions.set(key, session);
   }
 
   async #clientSession(verb: ClientSessionVerb, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -308,7 +335,7 @@ export class Handlers {
     number: number,
     asGzip: boolean,
     response: ServerResponse,
-    isFirst = false,
+    method: 'POST' | 'GET',
   ): Promise<void> {
     const { queries } = this.#parts;
     if (response.destroyed) {
@@ -318,6 +345,7 @@ export class Handlers {
     const ready = query.page(number);
     if (ready === null)
       throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
+    const isFirst = method === 'POST' && query.identity.isNamed !== true;
     // The clock of the result stands until the answer has left, or its client has.
     queries.hold(query);
     response.once('close', () => {
@@ -326,7 +354,7 @@ export class Handlers {
       if (isFirst && !response.headersSent) queries.finish(query, abandoned);
       else if (!response.writableFinished) queries.hungUp(query);
     });
-    const { body, headers } = this.#repliesOf(query).page(query, await ready);
+    const { body, headers } = this.#repliesOf(query).page(query, await ready, method === 'POST');
     await replyPage(response, body, asGzip, headers);
   }
 
@@ -391,6 +419,12 @@ function queryLimits({ pagination, timeoutSecs }: QueryRequest, gzipLevel: numbe
   };
 }
 
+/** How an id that a client gives to its query must look: safe in a path, and in a log. */
+const clientId = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+
+/** A session may take --client_session_bytes_max. It is rare that `/final` sends one: the page before it has it. */
+const finalSessionsMax = 100;
+
 /** The longest key of a POST; a longer one is refused. */
 const keyCharactersMax = 255;
 
@@ -433,5 +467,5 @@ function unknownQuery(id: string): HttpError {
         'send the statement again if it may run twice',
     );
   }
-  return httpErrors.notFound(`no query ${/^[\w.-]{1,64}$/.test(id) ? id : 'of that id'}`);
+  return httpErrors.notFound(`no query ${clientId.test(id) ? id : 'of that id'}`);
 }

@@ -1,9 +1,11 @@
 import { hash } from 'node:crypto';
 import type { Queries } from '../query/queries.ts';
 import type { Query } from '../query/query.ts';
+import { ownedKey } from '../removals.ts';
 import type { Dialect } from './dialects.ts';
 
 interface Begun {
+  readonly user: string;
   readonly digest: string;
   /** Of the query, as soon as there is one; of the query itself nothing is kept. */
   id: string | Promise<string>;
@@ -41,7 +43,7 @@ export class Retries {
     const name = nameOf(dialect, user, key);
     const digest = hash('sha256', body, 'base64');
     const before = this.#begun.get(name);
-    if (before === undefined) return { type: 'query', query: await this.#begin(name, digest, begin) };
+    if (before === undefined) return { type: 'query', query: await this.#begin(name, { digest, user }, begin) };
     if (before.digest !== digest) return { type: 'other body' };
     const id = await before.id;
     const query = this.#queries.find(id, user);
@@ -49,10 +51,10 @@ export class Retries {
     return { type: 'removed', id, reason: this.#queries.whyRemoved(id, user) ?? 'is no more' };
   }
 
-  async #begin(name: string, digest: string, begin: () => Promise<Query>): Promise<Query> {
+  async #begin(name: string, post: Pick<Begun, 'digest' | 'user'>, begin: () => Promise<Query>): Promise<Query> {
     this.#sweep();
     const starting = begin();
-    const begun: Begun = { digest, id: starting.then((query) => query.identity.id) };
+    const begun: Begun = { ...post, id: starting.then((query) => query.identity.id) };
     this.#begun.set(name, begun);
     try {
       begun.id = await begun.id;
@@ -66,12 +68,12 @@ export class Retries {
   /** Forgets the keys of queries of which nothing is known any more: whenever there are twice as many as were left. */
   #sweep(): void {
     if (this.#begun.size < this.#sweepAt) return;
-    for (const [name, { id }] of this.#begun)
-      if (typeof id === 'string' && !this.#queries.knows(id)) this.#begun.delete(name);
+    for (const [name, { id, user }] of this.#begun)
+      if (typeof id === 'string' && !this.#queries.knows(id, user)) this.#begun.delete(name);
     this.#sweepAt = Math.max(sweepAtLeast, 2 * this.#begun.size);
   }
 }
 
 function nameOf(dialect: Dialect, user: string, key: string): string {
-  return `${dialect} ${user.length}:${user}${key}`;
+  return `${dialect} ${ownedKey(user, key)}`;
 }

@@ -19,7 +19,8 @@ export interface QueryFacts {
 
 /** How the answers about a query are written: in the dialect of its POST, from the first to the last. */
 export interface QueryReplies {
-  page(query: QueryFacts, page: Page): Reply;
+  /** @param isPosted whether it answers a POST, which may have come before */
+  page(query: QueryFacts, page: Page, isPosted: boolean): Reply;
   /** @param nextPage the number of the page that the client has to ask for; null if there is none */
   stats(query: QueryFacts, snapshot: Snapshot, nextPage: number | null): Reply;
   /** The client has cancelled the statement. */

@@ -1,6 +1,6 @@
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
-import { Removals } from '../removals.ts';
+import { ownedKey, type Removal, Removals } from '../removals.ts';
 import { type Cause, causes } from '../wire/failures.ts';
 import type { Query } from './query.ts';
 import { Watch } from './watch.ts';
@@ -35,7 +35,12 @@ interface Entry {
 
 export type Admission = 'admitted' | 'server full' | 'user runs too many' | 'user leaves too many unread';
 
-/** The queries that can be asked for, and for a while those that could. Decides how long each of them lives. */
+const closed = 'was finished by the client';
+
+/**
+ * The queries that can be asked for, and for a while those that could. Decides how long each of them lives. A query is found
+ * by its user and its id: an id that a client has chosen may be guessed, and another user may have chosen the same.
+ */
 export class Queries {
   readonly #options: QueriesOptions;
   readonly #observe: Observe;
@@ -75,8 +80,9 @@ export class Queries {
    */
   add(query: Query, sql: string, timeoutMs = this.#options.resultTimeoutMs): void {
     const { id, owner, sessionId } = query.identity;
-    const timer = setTimeout(() => this.#expire(id), timeoutMs);
-    this.#entries.set(id, { query, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
+    const key = ownedKey(owner, id);
+    const timer = setTimeout(() => this.#expire(key), timeoutMs);
+    this.#entries.set(key, { query, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
     this.#runningByUser.add(owner, 1);
     this.#unreadByUser.add(owner, 1);
     query.onSettled = () => {
@@ -91,32 +97,37 @@ export class Queries {
 
   /** The user's query of that id, whose client is thereby known to be there; another user's does not exist. */
   find(id: string, user: string): Query | undefined {
-    const entry = this.#entries.get(id);
-    if (entry?.query.identity.owner !== user) return undefined;
+    const entry = this.#entries.get(ownedKey(user, id));
+    if (entry === undefined) return undefined;
     clearAway(entry);
     return entry.query;
   }
 
-  /** Why the user's query of that id is no more, if it is remembered. */
+  /** Why the user's query of that id was removed, if it is remembered. */
   whyRemoved(id: string, user: string): string | undefined {
-    return this.#removals.why(id, user);
+    return this.removal(id, user)?.reason;
   }
 
-  /** Whether there is such a query, or it is remembered that there was. */
-  knows(id: string): boolean {
-    return this.#entries.has(id) || this.#removals.has(id);
+  /** The removal of the user's query of that id, if it is remembered. */
+  removal(id: string, user: string): Removal | undefined {
+    return this.#removals.find(id, user);
+  }
+
+  /** Whether the user has a query of that id, or it is remembered that there was one. */
+  knows(id: string, user: string): boolean {
+    return this.#entries.has(ownedKey(user, id)) || this.removal(id, user) !== undefined;
   }
 
   /** Stops the clock of a query while somebody waits for an answer. Call `release` when the answer is out. */
   hold(query: Query): void {
-    const entry = this.#entries.get(query.identity.id);
+    const entry = this.#entryOf(query);
     if (entry === undefined) return;
     entry.polls++;
     this.#watch.add(query);
   }
 
   release(query: Query): void {
-    const entry = this.#entries.get(query.identity.id);
+    const entry = this.#entryOf(query);
     if (entry === undefined) return;
     entry.polls--;
     if (entry.polls === 0) this.#watch.delete(query);
@@ -125,7 +136,7 @@ export class Queries {
 
   /** Told when a client has gone before it had its answer. Unless it comes back in time, its statement is cancelled. */
   hungUp(query: Query): void {
-    const entry = this.#entries.get(query.identity.id);
+    const entry = this.#entryOf(query);
     const { disconnectMs } = this.#options;
     // Another poll is a client that is still there.
     if (disconnectMs === null || entry === undefined || entry.polls > 0 || !query.isRunning) return;
@@ -135,7 +146,7 @@ export class Queries {
 
   /** Begins the clock of a query anew, which was asked about and answered at once. */
   touch(query: Query): void {
-    const entry = this.#entries.get(query.identity.id);
+    const entry = this.#entryOf(query);
     if (entry !== undefined) this.#answered(entry);
   }
 
@@ -162,7 +173,7 @@ export class Queries {
   }
 
   /** Removes a query whose reader needs it no more. */
-  finish(query: Query, reason = 'was finished by the client'): void {
+  finish(query: Query, reason = closed): void {
     this.#remove(query, reason, causes.cancelled());
   }
 
@@ -201,8 +212,12 @@ export class Queries {
     this.#entries.clear();
   }
 
-  #expire(id: string): void {
-    const entry = this.#entries.get(id);
+  #entryOf({ identity: { id, owner } }: Query): Entry | undefined {
+    return this.#entries.get(ownedKey(owner, id));
+  }
+
+  #expire(key: string): void {
+    const entry = this.#entries.get(key);
     // While a poll waits, the clock stands; it is set again when the poll is answered.
     if (entry === undefined || entry.polls > 0) return;
     const secs = entry.timeoutMs / 1_000;
@@ -211,16 +226,20 @@ export class Queries {
 
   #remove(query: Query, reason: string, cause: Cause): void {
     const { id, owner } = query.identity;
-    const entry = this.#entries.get(id);
+    const key = ownedKey(owner, id);
+    const entry = this.#entries.get(key);
     if (entry === undefined) return;
     clearTimeout(entry.timer);
     clearAway(entry);
-    this.#entries.delete(id);
+    this.#entries.delete(key);
     this.#watch.delete(query);
     if (!this.#read.delete(query)) this.#unreadByUser.add(owner, -1);
     this.#whole.delete(query);
+    const isLost = !query.isRead && reason !== closed;
     query.remove(cause);
-    this.#removals.add(id, owner, reason);
+    const { state } = query.snapshot();
+    const code = state.name === 'Failed' ? state.failure.code : isLost ? cause.code : null;
+    this.#removals.add(id, owner, reason, code);
     this.#observe({ type: 'query_removed', query: id, user: owner, reason });
     this.#checkRead();
   }

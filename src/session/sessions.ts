@@ -158,7 +158,7 @@ export class Sessions {
 
   /** Why the user's session of that id, which was held, is no more, if it is remembered. */
   whyEnded(id: string, user: string): string | undefined {
-    return this.#ended.why(id, user);
+    return this.#ended.find(id, user)?.reason;
   }
 
   /** The client is there: what is held for it is held for longer. */

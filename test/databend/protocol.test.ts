@@ -173,7 +173,47 @@ for (const server of await sharedServers()) {
       t.strictSame((await run('SELECT DATABASE()', { database })).data, [[database]], 'nobody else sees any of it');
     });
 
-    await t.test('the session is in every answer, so that a client may look at any', async (t) => {
+    await t.test('E (http_handler_result_timeout_secs): a result is kept for as long as the client asks', async (t) => {
+      const asking = (secs: string): Promise<Body & { readonly result_timeout_secs: number }> =>
+        send('SELECT 1 UNION ALL SELECT 2', {
+          session: { database, settings: { http_handler_result_timeout_secs: secs } },
+          pagination: { max_rows_per_page: 1 },
+        }).then((reply) => bodyOf(reply) as Body & { readonly result_timeout_secs: number });
+      const [short, long, most, bad] = [
+        await asking('1'),
+        await asking('60'),
+        await asking('99999'),
+        await asking('x'),
+      ];
+      t.strictSame(
+        [short, long, most, bad].map(({ result_timeout_secs }) => result_timeout_secs),
+        [1, 60, 3_600, 2],
+        'within --result_timeout_secs_max',
+      );
+      t.match(short.session, { settings: { http_handler_result_timeout_secs: '1' } }, 'it is carried on');
+      await delay(3_000);
+      t.equal((await get(url, short.next_uri as string, asClient)).status, 400);
+      t.match((await get(url, bad.next_uri as string, asClient)).text, /not polled for 2 s/, 'the default');
+      t.strictSame(bodyOf(await get(url, long.next_uri as string, asClient)).data, [['2']]);
+    });
+
+    await t.test('E (/final): a result that has expired unread is Failed, one that was read is not', async (t) => {
+      const unread = bodyOf(await send('SELECT 1 UNION ALL SELECT 2', { pagination: { max_rows_per_page: 1 } }));
+      const read = bodyOf(await send('SELECT 1'));
+      const running = bodyOf(await send('SELECT SLEEP(100), 5', { pagination: { wait_time_secs: 0 } }));
+      await delay(3_000);
+      for (const { id, final_uri } of [unread, running]) {
+        const page = await get(url, `/v1/query/${id}/page/0`, asClient);
+        t.equal(page.status, 400);
+        t.match(bodyOf(await get(url, final_uri, asClient)), {
+          state: 'Failed',
+          error: { code: 60003, message: `query ${id} expired: not polled for 2 s` },
+        });
+      }
+      t.match(bodyOf(await get(url, read.final_uri, asClient)), { state: 'Succeeded', error: null });
+    });
+
+    await t.test('A1: the answer to a POST has the session, also if the statement still runs', async (t) => {
       const session = { database, settings: { group_concat_max_len: '4321' } };
       const first = bodyOf(await send('SELECT SLEEP(0.3)', { session, pagination: { wait_time_secs: 0 } }));
       t.equal(first.state, 'Running');
@@ -324,7 +364,6 @@ for (const server of await sharedServers()) {
       for (const [handle, user] of [
         [changed, 'root'],
         [internal, 'carrier'],
-        ['nonsense', 'root'],
       ] as const) {
         const reply = await post(
           url,

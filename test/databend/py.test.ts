@@ -1,8 +1,9 @@
 import { checkAnswer, type Replay, type Shape, testRecorded } from './recorded.ts';
 
 // As databend-py writes them: a path that ends in a slash, no login and no query id, of which it names that of the last
-// answer on pages. It looks at the session that POST gives and at no other, and takes one that is null for none: it then
-// begins with its first one again.
+// answer on pages. `query`, which all of its client goes through, looks at the session of the answer to the POST alone, and takes
+// null there for none: it then begins with its first one again. `query_with_session` looks at pages too, keeps its session where
+// theirs is null, and of a statement without columns sees the last answer, that of /final, and none before it.
 const py: Shape = {
   client: 'databend-py',
   headers: {

@@ -142,6 +142,10 @@ export class Replay {
     return this.send('POST', '/v1/session/login', body);
   }
 
+  get readsFinalAlone(): boolean {
+    return this.#shape.client === 'databend-py';
+  }
+
   /** Starts a statement, with the next query id unless it is started again. */
   async post(sql: string, more: object = {}, again = false): Promise<Answer> {
     if (!again) this.#count++;
@@ -158,6 +162,14 @@ export class Replay {
     return this.send(method, this.#shape.before + uri, undefined, { 'x-databend-sticky-node': this.#node, ...named });
   }
 
+  /** Asks for a page, and takes the session that it comes with as the client does. */
+  async page(uri: string | null): Promise<Answer> {
+    if (uri === null) throw new Error('there is no such page');
+    const page = await this.get(uri);
+    if (page.status === 200) this.#heed(page.json, false);
+    return page;
+  }
+
   /** Starts a statement, reads all that it gives and closes it. */
   async run(sql: string, more: object = {}): Promise<Ran> {
     const answers = [await this.post(sql, more)];
@@ -166,9 +178,7 @@ export class Replay {
       if (answer.status !== 200) throw new Error(`${sql}: ${answer.status} ${answer.text}`);
       const { next_uri, error } = answer.json;
       if (next_uri === null || error !== null || (!this.#shape.readsFinal && next_uri.endsWith('/final'))) break;
-      const page = await this.get(next_uri);
-      answers.push(page);
-      if (page.status === 200) this.#heed(page.json, false);
+      answers.push(await this.page(next_uri));
     }
     const bodies = answers.map(({ json }) => json);
     const [first, last] = [bodies[0], bodies.at(-1)] as [Body, Body];
@@ -472,6 +482,84 @@ async function testSession(t: Test, stage: Stage): Promise<void> {
     }
   });
 
+  await t.test('A1: the pages of an open cursor do not undo what other statements have changed', async (t) => {
+    const client = await stage.connect();
+    await client.run('CREATE TABLE beside (id INT PRIMARY KEY)');
+    for (const [end, expected] of [
+      ['ROLLBACK', '0'],
+      ['COMMIT', '2'],
+    ] as const) {
+      const first = await client.post('SELECT id FROM many ORDER BY id');
+      t.match(first.json.session, { database }, 'the answer to the POST has the session');
+      t.ok(first.json.next_uri?.endsWith('/page/1'));
+      await client.run('SET @beside = 7');
+      await client.run('BEGIN');
+      await client.run('INSERT INTO beside VALUES (1)');
+      const second = await client.page(first.json.next_uri);
+      t.equal(second.json.data[0]?.[0], '10000');
+      t.equal((await client.page(first.json.next_uri)).text, second.text, 'an answer that was lost comes as it was');
+      t.match(client.session, { txn_state: 'Active', need_sticky: true });
+      await client.run('INSERT INTO beside VALUES (2)');
+      // A cursor in the transaction, which reports nothing when it is read after its end.
+      const inside = await client.post('SELECT id FROM many ORDER BY id');
+      t.match(inside.json.session, { txn_state: 'Active' });
+      await client.run(end);
+      t.equal(client.session.txn_state, 'AutoCommit');
+      const pages = [second];
+      for (let uri = second.json.next_uri; uri !== null; uri = pages.at(-1)?.json.next_uri ?? null) {
+        pages.push(await client.page(uri));
+      }
+      for (let uri = inside.json.next_uri; uri !== null; uri = pages.at(-1)?.json.next_uri ?? null) {
+        pages.push(await client.page(uri));
+      }
+      t.equal(pages.filter(({ json }) => json.data.length > 0).length, 6);
+      for (const page of pages) checkAnswer(t, page);
+      t.strictSame(
+        pages.map(({ json }) => json.session),
+        pages.map(() => null),
+        'no later page has a session, nor has /final',
+      );
+      t.equal(client.session.txn_state, 'AutoCommit');
+      t.equal(await cell(client, 'SELECT @beside'), '7');
+      t.equal(await server.sql('SELECT COUNT(*) FROM beside', { database }), expected);
+    }
+  });
+
+  await t.test('A1: what a slow statement changes is sent once, when it has ended', async (t) => {
+    const client = await stage.connect();
+    const first = (await client.post('SET @slow = 5 + SLEEP(1.2)', { pagination: { wait_time_secs: 1 } })).json;
+    t.match(first, { state: 'Running', session: { database } });
+    t.notOk(first.session?.need_sticky);
+    const page = await client.page(first.next_uri);
+    t.match(page.json, { state: 'Succeeded', session: { need_sticky: true, internal: /./ } });
+    const again = await client.page(first.next_uri);
+    t.strictSame(again.json.session, page.json.session, 'also when its answer was lost');
+    const final = await client.page(page.json.next_uri);
+    t.strictSame(final.json.session, client.readsFinalAlone ? page.json.session : null);
+  });
+
+  await t.test('A1: /final has the session if no page has had it, as often as it is asked for', async (t) => {
+    const client = await stage.connect();
+    const first = (await client.post('SET @slow = 5 + SLEEP(1.2)', { pagination: { wait_time_secs: 1 } })).json;
+    await until(async () => (await client.get(first.stats_uri)).json.state === 'Succeeded');
+    const final = await client.page(first.final_uri);
+    t.match(final.json, { state: 'Succeeded', session: { need_sticky: true, internal: /./ } });
+    t.strictSame((await client.page(first.final_uri)).json.session, final.json.session);
+  });
+
+  await t.test('E (session.internal): what another kind of server has given is ignored', async (t) => {
+    const client = await stage.connect();
+    for (const internal of ['{"variables": [], "last_query_result_cache_key": "x"}', 'nonsense']) {
+      client.session = { ...client.session, internal };
+      t.equal(await cell(client, 'SELECT 7'), '7');
+      client.session = { ...client.session, internal, txn_state: 'Active' };
+      const refused = await client.post('SELECT 7');
+      t.equal(refused.status, 400, 'not in a transaction, which is open elsewhere');
+      t.match(refused.json.error, { message: /the transaction is on another server/ });
+      client.session = { ...client.session, internal: null, txn_state: 'AutoCommit' };
+    }
+  });
+
   await t.test('a handle that was changed, or is of another user, opens nothing', async (t) => {
     const client = await stage.connect();
     await client.run('BEGIN');
@@ -480,11 +568,7 @@ async function testSession(t: Test, stage: Stage): Promise<void> {
     const handle = session.internal as string;
     const middle = handle.length >> 1;
     const digit = handle[middle] === '0' ? '1' : '0';
-    for (const internal of [
-      `${handle.slice(0, middle)}${digit}${handle.slice(middle + 1)}`,
-      `${handle}x`,
-      'nonsense',
-    ]) {
+    for (const internal of [`${handle.slice(0, middle)}${digit}${handle.slice(middle + 1)}`, `${handle}x`]) {
       client.session = { ...session, internal };
       const answer = await client.post('SELECT COUNT(*) FROM kept WHERE id = 50');
       t.ok(answer.status === 400 || answer.json.error !== null, answer.text.slice(0, 300));
@@ -528,7 +612,74 @@ async function testEnds(t: Test, stage: Stage, shape: Shape): Promise<void> {
     });
   }
 
+  await t.test('E (/final): it says how a query came to its end', async (t) => {
+    const client = await stage.connect();
+    const killed = (await client.post('SELECT SLEEP(600)', { pagination: { wait_time_secs: 0 } })).json;
+    await client.get(killed.kill_uri);
+    const unread = (await client.post('SELECT id FROM many')).json;
+    await client.get(unread.kill_uri);
+    for (const { id, final_uri } of [killed, unread]) {
+      for (const _ of ['once', 'again']) {
+        const final = await client.get(final_uri);
+        t.equal(final.status, 200);
+        t.match(final.json, {
+          state: 'Failed',
+          error: { code: 60002, message: `query ${id} was cancelled by the client` },
+        });
+        t.match(final.json, { next_uri: null, data: [], session: null });
+      }
+    }
+    const closed = (await client.post('SELECT SLEEP(600)', { pagination: { wait_time_secs: 0 } })).json;
+    const finals = [await client.get(closed.final_uri), await client.get(closed.final_uri)];
+    for (const { json } of finals) t.match(json, { state: 'Failed', error: { code: 60002 } });
+    const done = (await client.run('SELECT 1')).last;
+    t.match((await client.get(done.kill_uri)).status, 200);
+    t.match((await client.get(done.final_uri)).json, { state: 'Succeeded', error: null });
+  });
+
   if (shape.queryId === null) return;
+  await t.test("E (query id): a query has the client's id, for each user by itself", async (t) => {
+    const client = await stage.connect();
+    const given = `${randomUUID()}.7`;
+    const body = { session: client.session, sql: 'SELECT id FROM many ORDER BY id' };
+    const named = await client.send('POST', '/v1/query', body, { 'x-databend-query-id': given });
+    checkAnswer(t, named);
+    t.equal(named.json.id, given);
+    t.equal(named.json.next_uri, `/v1/query/${given}/page/1`);
+    const [user, password] = [`${stage.user}_x`, 'other'];
+    await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY '${password}'; GRANT ALL ON ${database}.* TO ${user}@'%'`);
+    t.teardown(() => server.sql(`DROP USER ${user}@'%'`));
+    const other = new Replay(stage.url, shape, { ...stage, user, password });
+    for (const [method, path] of [
+      ['GET', ''],
+      ['GET', '/page/0'],
+      ['GET', '/page/1'],
+      ['POST', '/kill'],
+      ['GET', '/final'],
+    ] as const) {
+      const answer = await other.send(method, `/v1/query/${given}${path}`);
+      t.equal(answer.status, 404, `another user's does not exist: ${path}`);
+    }
+    const theirs = await other.send(
+      'POST',
+      '/v1/query',
+      { session: { database }, sql: "SELECT 'theirs'" },
+      { 'x-databend-query-id': given },
+    );
+    t.match(theirs.json, { id: given, data: [['theirs']] });
+    t.equal((await client.get(`/v1/query/${given}/page/1`)).json.data[0]?.[0], '10000');
+    t.strictSame((await other.get(`/v1/query/${given}/page/0`)).json.data, [['theirs']]);
+    t.equal((await other.get(`/v1/query/${given}/kill`)).status, 200);
+    t.equal((await client.get(`/v1/query/${given}/page/2`)).json.data[0]?.[0], '20000', 'theirs is killed alone');
+    const again = await client.send('POST', '/v1/query', body, { 'x-databend-query-id': given });
+    t.equal(again.status, 404, 'a page that has been left behind is not there for a POST that comes again');
+    for (const unsafe of ['../x', '.', 'a/b', 'a b', 'a?b', "a'b", 'x'.repeat(65), '%2e']) {
+      const answer = await client.send('POST', '/v1/query', { sql: 'SELECT 1' }, { 'x-databend-query-id': unsafe });
+      t.match(answer.json.id, /^[0-9a-f]{44}$/, `no id: ${unsafe}`);
+      t.strictSame((await client.get(`/v1/query/${answer.json.id}/page/0`)).json.data, [['1']]);
+    }
+  });
+
   await t.test('a POST that is sent again is run once', async (t) => {
     const client = await stage.connect();
     await client.run('CREATE TABLE once (v INT)');

@@ -59,7 +59,7 @@ for (const server of await sharedServers()) {
         const other = await send(name, { sql: 'SELECT 2' });
         t.equal(other.status, refused);
         t.match(other.text, /another body/);
-        t.notMatch(other.text, first.json.id, 'nothing is told of the query');
+        t.notMatch(other.text, first.json.session_id, 'nothing is told of the query');
         t.equal((await get(sluice.url, first.json.final_uri)).status, 200);
         const late = await send(name, { sql: 'SELECT 1', pagination: { wait_time_secs: 5 } });
         t.equal(late.status, refused);
@@ -73,7 +73,7 @@ for (const server of await sharedServers()) {
           await send(name, { sql: 'SELECT USER()' }, 'retrier'),
         ];
         t.equal(theirs.status, 200, theirs.text);
-        t.not(theirs.json.id, mine.json.id);
+        t.not(theirs.json.session_id, mine.json.session_id);
       });
 
       await t.test('a statement whose POST is cut off before its answer is there when it comes again', async (t) => {

@@ -45,6 +45,7 @@ export interface RequestContext {
 
 const defaultWaitSecs = 10;
 const nullSetting = 'format_null_as_str';
+const resultTimeoutSetting = 'http_handler_result_timeout_secs';
 
 /**
  * The body of a POST. Members that Databend knows and Sluice does not are ignored. It depends on nothing but its arguments, so
@@ -65,6 +66,7 @@ export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
   if (bytes.length > sessionBytesMax && JSON.stringify(carried).length > sessionBytesMax) {
     throw new InvalidRequestError(`"session" is larger than ${sessionBytesMax} bytes (--client_session_bytes_max)`);
   }
+  const resultTimeoutSecs = resultTimeoutSecsOf(carried, limits.resultTimeoutSecsMax);
   const { wait_time_secs, max_rows_per_page, max_rows_in_buffer } = pagination ?? {};
   return {
     session: carried,
@@ -84,6 +86,7 @@ export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
         limits,
       ),
       timeoutSecs: null,
+      ...(resultTimeoutSecs === null ? {} : { resultTimeoutSecs }),
       cells: cellsOf(carried),
     },
   };
@@ -110,10 +113,20 @@ export function requestOf({ request, session }: DatabendBody, context: RequestCo
   };
 }
 
-/** What is set for the client's own use is no variable of the database. */
+/** Settings that are for this server are not set in the database. */
 function variablesOf({ settings }: ClientSession): { readonly [name: string]: string } {
-  const { [nullSetting]: _, ...variables } = settings ?? {};
+  const { [nullSetting]: _, [resultTimeoutSetting]: __, ...variables } = settings ?? {};
   return variables;
+}
+
+/**
+ * How long the client wants its result kept. More than the limit becomes the limit, since clients send settings that they
+ * have for other servers; null if it does not say, or not as a whole number of seconds.
+ */
+function resultTimeoutSecsOf({ settings }: ClientSession, max: number): number | null {
+  const asked = settings?.[resultTimeoutSetting];
+  if (asked === undefined || !/^[0-9]{1,9}$/.test(asked) || Number(asked) === 0) return null;
+  return Math.min(Number(asked), max);
 }
 
 function cellsOf({ settings }: ClientSession): CellFormat {

@@ -1,5 +1,6 @@
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { QueryState } from '../../query/state.ts';
+import type { Removal } from '../../removals.ts';
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { wordAt } from '../../wire/words.ts';
@@ -33,29 +34,61 @@ const counted: { readonly [word: string]: string } = {
   DELETE: 'number of rows deleted',
 };
 
+interface SentPage {
+  readonly number: number;
+  readonly isEnd: boolean;
+  /** null: it was sent without. */
+  readonly session: ClientSession | null;
+}
+
+export interface RepliesOptions {
+  readonly user: string;
+  /** As the client has sent it. */
+  readonly session: ClientSession;
+  readonly sql: string;
+  /** Left out: the server's own. */
+  readonly resultTimeoutSecs?: number | undefined;
+  /**
+   * Of a statement without columns, the client looks at the answers to the POST and of `/final` only. So does databend-py
+   * (`wait_until_has_schema`), which keeps its session where one is null.
+   */
+  readonly readsFinalAlone: boolean;
+}
+
 /** Answers about one query. */
 export class DatabendReplies implements QueryReplies {
   readonly #server: DatabendServer;
   readonly #user: string;
-  readonly #session: ClientSession;
+  /** As the client has sent them. */
+  readonly #settings: ClientSession['settings'];
   /** What its affected rows are called; null if it is no statement that clients count. */
   readonly #counted: string | null;
   /** MariaDB then gives nulls in columns that it says have none. */
   readonly #mayRollUp: boolean;
+  readonly #resultTimeoutSecs: number;
+  readonly #readsFinalAlone: boolean;
   #hasToldState = false;
   /** About what the session of the client takes, which is kept for the answers. */
   readonly heapBytes: number;
+  /** The session as this query has last sent it: at first, as the client has. */
+  #session: ClientSession;
+  /** The latest page that can be asked for again, and the session that it was sent with. */
+  #last: SentPage = { number: -1, isEnd: false, session: null };
 
-  constructor(server: DatabendServer, user: string, session: ClientSession, sql: string) {
+  constructor(server: DatabendServer, { user, session, sql, resultTimeoutSecs, readsFinalAlone }: RepliesOptions) {
     this.#server = server;
     this.#user = user;
     this.#session = session;
     this.heapBytes = heapBytes(session);
+    this.#settings = session.settings;
+    this.#resultTimeoutSecs = resultTimeoutSecs ?? server.resultTimeoutSecs;
+    this.#readsFinalAlone = readsFinalAlone;
     this.#counted = counted[wordAt(sql, 0)?.word ?? ''] ?? null;
     this.#mayRollUp = /\brollup\b/i.test(sql);
   }
 
-  page(query: QueryFacts, page: Page): Reply {
+  page(query: QueryFacts, page: Page, isPosted: boolean): Reply {
+    const session = this.#sessionOf(query, page, isPosted);
     const { id } = query.identity;
     const { state, next } = page;
     // Nobody comes for the last answer of what has not even been begun.
@@ -64,10 +97,10 @@ export class DatabendReplies implements QueryReplies {
     const count = this.#countRow(page);
     if (count !== null) {
       const schema = `[{"name":"${count.name}","type":"UInt64"}]`;
-      const [before, after] = this.#around(query, page, schema, nextUri);
+      const [before, after] = this.#around(query, page, session, schema, nextUri);
       return this.#reply(query, page, [`${before}["${count.rows}"]${after}`], 1);
     }
-    const [before, after] = this.#around(query, page, schemaOf(page.columns, this.#mayRollUp), nextUri);
+    const [before, after] = this.#around(query, page, session, schemaOf(page.columns, this.#mayRollUp), nextUri);
     return this.#reply(query, page, aroundRows(before, page, after), page.rows.count);
   }
 
@@ -81,10 +114,15 @@ export class DatabendReplies implements QueryReplies {
     return { body: ['{}'], headers: this.#headers(identity.id, 'Failed', 0) };
   }
 
-  /** The answer of `/final`, after which there is none. */
-  final(query: QueryFacts, snapshot: Snapshot): Reply {
-    const [before, after] = this.#around(query, snapshot, schemaOf(snapshot.columns, this.#mayRollUp), null);
-    return this.#reply(query, snapshot, [before + after], 0);
+  /**
+   * The answer of `/final`, after which there is none.
+   * @returns the session too, if it is sent there; null if it is not
+   */
+  final(query: QueryFacts, snapshot: Snapshot): { readonly reply: Reply; readonly session: ClientSession | null } {
+    const isRepeated = this.#readsFinalAlone && snapshot.columns.length === 0;
+    const session = this.#news(query, snapshot.state) ?? (isRepeated ? this.#last.session : null);
+    const [before, after] = this.#around(query, snapshot, session, schemaOf(snapshot.columns, this.#mayRollUp), null);
+    return { reply: this.#reply(query, snapshot, [before + after], 0), session };
   }
 
   /** Whether an answer has told the client in what the statement has left its session. */
@@ -99,7 +137,7 @@ export class DatabendReplies implements QueryReplies {
     // There are some hundreds of names, each in any case.
     if (zones.size >= zonesMax) zones.clear();
     if (taken !== undefined) zones.add(taken);
-    const asked = this.#session.settings?.['time_zone'];
+    const asked = this.#settings?.['time_zone'];
     return timezoneOf(taken ?? (asked !== undefined && state === null && zones.has(asked) ? asked : undefined));
   }
 
@@ -112,11 +150,11 @@ export class DatabendReplies implements QueryReplies {
   #around(
     { identity: { id, sessionId }, sessionState }: QueryFacts,
     { state, stats }: Snapshot,
+    session: ClientSession | null,
     schema: string,
     nextUri: string | null,
   ): [string, string] {
     const failure = state.name === 'Failed' ? state.failure : null;
-    const session = this.#sessionAfter(sessionId, sessionState, state);
     // Nobody knows before there are columns, or the end.
     const hasResultSet = schema === '[]' && state.name === 'Running' ? null : schema !== '[]';
     const outcome = state.name === 'Succeeded' ? state.outcome : null;
@@ -124,23 +162,48 @@ export class DatabendReplies implements QueryReplies {
       `{"id":"${id}","session_id":"${sessionId}","node_id":"${this.#server.handles.node}","state":"${state.name}",` +
         `"session":${JSON.stringify(session)},"error":${errorOf(failure)},"warnings":${warningsOf(outcome)},` +
         `"has_result_set":${hasResultSet},"schema":${schema},"data":[`,
-      `],"affect":null,"result_timeout_secs":${this.#server.resultTimeoutSecs},` +
+      `],"affect":null,"result_timeout_secs":${this.#resultTimeoutSecs},` +
         `"settings":{"timezone":"${this.#timezone(sessionState)}"},"stats":${statsOf(stats)},"stats_uri":"${statsUri(id)}",` +
         `"final_uri":"${finalUri(id)}","next_uri":${nextUri === null ? 'null' : `"${nextUri}"`},"kill_uri":"${killUri(id)}"}`,
     ];
   }
 
-  /** In every answer, since some clients look at the first alone, and take what is missing for what is gone. */
-  #sessionAfter(id: string, sessionState: SessionState | null, state: QueryState): ClientSession {
+  /**
+   * The session that a page is sent with; null if it is sent without. A client may have other statements under way, and takes
+   * every session that is sent for its current one. So the answer to the POST has it, and a later page only if it reports for
+   * the first time what the statement has changed. A page that is asked for again, since its answer was lost, repeats its own.
+   */
+  #sessionOf(query: QueryFacts, { state, number, next }: Page, isPosted: boolean): ClientSession | null {
+    if (number === this.#last.number) return this.#last.session ?? (isPosted ? this.#session : null);
+    // The number of an empty page that is not the last one is that of the next page too.
+    const canBeRepeated = next !== number;
+    const news = isPosted || canBeRepeated ? this.#news(query, state, isPosted) : null;
+    const session = news ?? (isPosted ? this.#session : null);
+    if (canBeRepeated && !this.#last.isEnd) this.#last = { number, isEnd: next === null, session };
+    return session;
+  }
+
+  /**
+   * The session, if the statement has changed it and this query has not sent that yet; else null.
+   * @param isWhole also if the statement has not changed it
+   */
+  #news(query: QueryFacts, state: QueryState, isWhole = false): ClientSession | null {
+    // Before its end, nobody knows what a statement leaves.
+    if (this.#hasToldState || state.name === 'Running') return null;
+    const { sessionState } = query;
     if (sessionState !== null) {
-      this.#hasToldState = true;
       const lastInsertId = state.name === 'Succeeded' ? state.outcome.lastInsertId : null;
+      if (!isWhole && !sessionState.isChanged && lastInsertId === null) return null;
+      this.#hasToldState = true;
       // Signed only where there is something to hold: most statements leave nothing.
-      const handle = sessionState.isHeld ? this.#server.handles.of(id, this.#user) : null;
-      return sessionAfter(this.#session, sessionState, lastInsertId, handle);
+      const handle = sessionState.isHeld ? this.#server.handles.of(query.identity.sessionId, this.#user) : null;
+      this.#session = sessionAfter(this.#session, sessionState, lastInsertId, handle);
+      return this.#session;
     }
-    const isGone = state.name === 'Failed' && goneCodes.has(state.failure.code);
-    return isGone && this.#session.internal ? sessionWithoutHeld(this.#session) : this.#session;
+    if (state.name !== 'Failed' || !goneCodes.has(state.failure.code) || !this.#session.internal) return null;
+    this.#hasToldState = true;
+    this.#session = sessionWithoutHeld(this.#session);
+    return this.#session;
   }
 
   #reply(query: QueryFacts, { state }: Snapshot, body: Reply['body'], rows: number): Reply {
@@ -168,16 +231,25 @@ export function versionOf(server: DatabendServer): string {
   return numbers === undefined ? '5.7.0' : `${numbers}${isMariadb === undefined ? '' : '-MariaDB'}`;
 }
 
-/** Of a query that is no more, as if it had had no rows. */
-export function closedReply(server: DatabendServer, id: string): Reply {
+/**
+ * The answer about a query that was removed, as if it had had no rows.
+ * @param session the one that its last answer was sent with, as JSON; null if there was none
+ */
+export function closedReply(
+  server: DatabendServer,
+  id: string,
+  { reason, code }: Removal,
+  session: string | null = null,
+): Reply {
   const nothing = '{"rows":0,"bytes":0}';
   const stats = `{"running_time_ms":0,"scan_progress":${nothing},"write_progress":${nothing},"result_progress":${nothing}}`;
-  const known = /^[0-9a-f]{1,64}$/.test(id) ? id : '';
+  const state = code === null ? 'Succeeded' : 'Failed';
+  const error = code === null ? null : { code: toldCode(code), message: `query ${id} ${reason}` };
   return {
     body: [
-      `{"id":"${known}","session_id":"","node_id":"${server.handles.node}","state":"Succeeded","session":null,"error":null,` +
-        `"warnings":[],"has_result_set":false,"schema":[],"data":[],"affect":null,"stats":${stats},` +
-        `"stats_uri":null,"final_uri":null,"next_uri":null,"kill_uri":null}`,
+      `{"id":"${id}","session_id":"","node_id":"${server.handles.node}","state":"${state}","session":${session},` +
+        `"error":${JSON.stringify(error)},"warnings":[],"has_result_set":false,"schema":[],"data":[],"affect":null,` +
+        `"stats":${stats},"stats_uri":null,"final_uri":null,"next_uri":null,"kill_uri":null}`,
     ],
     headers: versionHeader(server),
   };
@@ -211,13 +283,16 @@ function schemaText(columns: readonly Column[]): string {
 /** Clients read a code into 16 bits, which Sluice's own codes, from 90000 on, do not fit in; theirs begin at 60000. */
 const ownCodes = { from: 90_000, told: 60_000 };
 
+function toldCode(code: number): number {
+  return code < ownCodes.from ? code : code - ownCodes.from + ownCodes.told;
+}
+
 /** What is not in the members of an error of Databend's is said in its detail. */
 function errorOf(failure: Failure | null): string {
   if (failure === null) return 'null';
   const { code, message, sqlstate, outcome, retryable } = failure;
   const detail = `SQLSTATE ${sqlstate}; outcome ${outcome}; ${retryable ? 'retryable' : 'not retryable'}`;
-  const told = code < ownCodes.from ? code : code - ownCodes.from + ownCodes.told;
-  return JSON.stringify({ code: told, message, detail });
+  return JSON.stringify({ code: toldCode(code), message, detail });
 }
 
 function warningsOf(outcome: Outcome | null): string {

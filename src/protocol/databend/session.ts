@@ -52,13 +52,31 @@ export class Handles {
   }
 }
 
+function foreignTransaction(): InvalidRequestError {
+  return new InvalidRequestError(
+    '"session.txn_state" is Active, and "session.internal" is not of this server: the transaction is on another server; ' +
+      'begin a new session',
+  );
+}
+
 function noHandle(): InvalidRequestError {
   return new InvalidRequestError('"session.internal" is not as it was given to this user; send it back unchanged');
 }
 
-/** @returns the held session that the client goes on with; null if there is none */
-export function heldSessionOf({ internal }: ClientSession, user: string, handles: Handles): OldSession | null {
-  return internal === undefined || internal === null || internal === '' ? null : handles.read(internal, user);
+/** How every handle begins. What clients carry from other servers is JSON. */
+const handleStart = /^[0-9a-f]{16}\.[0-9a-f]{32}(?:\.|$)/;
+
+/**
+ * The held session that the client goes on with; null if there is none. What has not the form of a handle was given by
+ * another kind of server, and is ignored, unless the client is in a transaction there: its statements would run outside of it.
+ * @throws InvalidRequestError
+ */
+export function heldSessionOf(session: ClientSession, user: string, handles: Handles): OldSession | null {
+  const { internal, txn_state } = session;
+  if (internal === undefined || internal === null || internal === '') return null;
+  if (handleStart.test(internal)) return handles.read(internal, user);
+  if (txn_state === 'Active') throw foreignTransaction();
+  return null;
 }
 
 /**

@@ -117,3 +117,12 @@ t.test('A7: a list in params is bound as its JSON text, and numbers that are not
   t.ok(parseText(nested(100)));
   t.throws(() => parseText(nested(101)), /"params\[0\]" is nested deeper than 100 levels/);
 });
+
+t.test('E (http_handler_result_timeout_secs): it is how long the result is kept, within the limit', async (t) => {
+  const read = (secs: string) => parse({ sql: 'x', session: { settings: { http_handler_result_timeout_secs: secs } } });
+  t.equal(read('120').request.resultTimeoutSecs, 120);
+  t.equal(read('3601').request.resultTimeoutSecs, 3_600);
+  for (const secs of ['0', '-1', '1.5', 'x', '', '9'.repeat(10)])
+    t.notOk('resultTimeoutSecs' in read(secs).request, secs);
+  t.strictSame(read('120').request.session, { type: 'carried', database: null, variables: {}, client: null });
+});
