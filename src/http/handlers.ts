@@ -228,7 +228,8 @@ export class Handlers {
     const sessionId =
       place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const id = replies === null ? newQueryId() : this.#idOf(key, account.user);
-    const identity = { id, sessionId, owner: account.user, isNamed: key !== null };
+    const largeIntegersAsStrings = body.cells === 'typed, large integers as strings';
+    const identity = { id, sessionId, owner: account.user, isNamed: key !== null, largeIntegersAsStrings };
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers, {
       reservation,
       keptBytes,

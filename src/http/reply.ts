@@ -12,7 +12,7 @@ export function replyText(
   text: string,
   headers: Record<string, string> = {},
 ): void {
-  const body = Buffer.from(text);
+  const body = Buffer.from(text.endsWith('\n') ? text : `${text}\n`);
   response.writeHead(status, {
     'Content-Type': 'text/plain; charset=utf-8',
     'Content-Length': body.length,
@@ -37,7 +37,7 @@ export function replyErrorUnended(response: ServerResponse, error: HttpError, as
 
 /** @returns the body, which is still to be sent */
 function writeError(response: ServerResponse, error: HttpError, asJson: Reply | null, headers: object): Buffer {
-  const body = Buffer.from(asJson === null ? error.message : asJson.body.join(''));
+  const body = Buffer.from(`${asJson === null ? error.message : asJson.body.join('')}\n`);
   response.writeHead(error.status, {
     'Content-Type': asJson === null ? 'text/plain; charset=utf-8' : 'application/json',
     'Content-Length': body.length,
@@ -58,7 +58,13 @@ export function replyEmpty(response: ServerResponse): void {
 /** An answer none of which is compressed. */
 export function reply(response: ServerResponse, { body, headers }: Reply): void {
   if (body.length === 0) replyEmpty(response);
-  else replyJson(response, body as readonly (string | Uint8Array)[], headers);
+  else replyJson(response, withNewline(body) as readonly (string | Uint8Array)[], headers);
+}
+
+/** The parts with a newline at the end, so that the prompt of a shell begins on a line of its own. */
+function withNewline(parts: BodyParts): BodyParts {
+  const last = parts[parts.length - 1];
+  return typeof last === 'string' ? [...parts.slice(0, -1), `${last}\n`] : [...parts, '\n'];
 }
 
 /** Up to this length a body is made one text, which Node sends with the head as one. */
@@ -77,10 +83,11 @@ export function replyJson(response: ServerResponse, parts: readonly (string | Ui
  */
 export function replyPage(
   response: ServerResponse,
-  parts: BodyParts,
+  body: BodyParts,
   asGzip: boolean,
   more = noHeaders,
 ): void | Promise<void> {
+  const parts = withNewline(body);
   if (!parts.some(isDeflated)) return replyJson(response, parts as readonly (string | Uint8Array)[], more);
   // What the answer was already said to vary by (see cors.ts).
   const vary = response.getHeader('Vary');

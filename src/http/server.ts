@@ -415,6 +415,6 @@ function endWith(socket: Socket, status: number, phrase: string, reason: string,
   socket.end(
     `HTTP/1.1 ${status} ${phrase}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n` +
       `Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n${headers}` +
-      `Content-Length: ${Buffer.byteLength(reason)}\r\n\r\n${reason}`,
+      `Content-Length: ${Buffer.byteLength(reason) + 1}\r\n\r\n${reason}\n`,
   );
 }

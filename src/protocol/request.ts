@@ -176,6 +176,11 @@ export function describeError(error: ValidationError | undefined): string {
       return `the member ${memberOf(error, error.params['missingProperty'])} is missing`;
     case 'additionalProperties':
       return `unknown member ${memberOf(error, error.params['additionalProperty'])}`;
+    case 'enum':
+      return `"${path}" must be ${[error.params['allowedValues']]
+        .flat()
+        .map((value) => JSON.stringify(value))
+        .join(' or ')}`;
     case 'type':
       return `${path === '' ? 'the body' : `"${path}"`} must be ${[error.params['type']].flat().map(article).join(' or ')}`;
     default:

@@ -42,6 +42,8 @@ export interface QueryIdentity {
   readonly owner: string;
   /** Its POST has named itself, and may come again for the first page. */
   readonly isNamed?: boolean;
+  /** Its client reads JSON's numbers as doubles: 64-bit integers in its answers are strings. */
+  readonly largeIntegersAsStrings?: boolean;
 }
 
 /** Hands a statement to a session, or puts it in a queue. */

@@ -77,8 +77,8 @@ export interface Outcome {
   readonly warnings: number;
 }
 
-/** How cells are written: as JSON of their type, or all as strings, with or without one for NULL. */
-export type CellFormat = 'typed' | 'strings' | 'strings, NULL too';
+/** How cells are written: as JSON of their type, perhaps with 64-bit integers as strings, or all as strings, with or without one for NULL. */
+export type CellFormat = 'typed' | 'typed, large integers as strings' | 'strings' | 'strings, NULL too';
 
 /** A value for a placeholder. What is too large or too exact for a number comes as a string. */
 export type Param = null | boolean | number | string;

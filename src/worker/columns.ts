@@ -72,7 +72,7 @@ export function describeColumn(
   const [columnType, kind] = describeType(definition);
   return {
     column: { name: definition.name, type: columnType, nullable: (definition.flags & notNullFlag) === 0 },
-    kind: cells === 'typed' ? kind : stringKind(columnType, kind),
+    kind: kindIn(cells, columnType, kind),
     value: isBinary ? typeOfValue(definition) | (definition.decimals << 8) : null,
   };
 }
@@ -105,6 +105,17 @@ function typeOfValue(definition: ColumnDefinition): number {
       return valueType.time;
     default:
       return valueType.string;
+  }
+}
+
+function kindIn(cells: CellFormat, type: ColumnType, typed: CellKind): CellKind {
+  switch (cells) {
+    case 'typed':
+      return typed;
+    case 'typed, large integers as strings':
+      return type.name === 'Int64' || type.name === 'UInt64' ? stringKind(type, typed) : typed;
+    default:
+      return stringKind(type, typed);
   }
 }
 

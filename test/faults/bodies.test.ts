@@ -52,6 +52,7 @@ const memberNames = [
   'pagination',
   'timeout_secs',
   'result_timeout_secs',
+  'integers',
   'id',
   'database',
   'max_idle_time',
@@ -370,6 +371,7 @@ function validRequest(random: Random): Json {
       ...(random(2) === 0 && { max_rows_in_buffer: pick(random, [1, 1_000, 5_000_000]) }),
     };
   }
+  if (random(8) === 0) value['integers'] = pick(random, ['string', 'number', 'String', 64, null]);
   if (random(8) === 0) value['timeout_secs'] = pick(random, [1, 5, 10, 11, 2_147_483]);
   // Kept short: the server under test holds only so many results.
   if (random(8) === 0) value['result_timeout_secs'] = pick(random, [1, 2, 4, 5, 2_147_483]);
@@ -510,7 +512,10 @@ function judge(text: string): QueryRequest | null {
   } catch {
     return null;
   }
-  if (!isObject(body) || !hasOnly(body, ['sql', 'session', 'pagination', 'timeout_secs', 'result_timeout_secs']))
+  if (
+    !isObject(body) ||
+    !hasOnly(body, ['sql', 'session', 'pagination', 'integers', 'timeout_secs', 'result_timeout_secs'])
+  )
     return null;
   const sql = own(body, 'sql');
   if (typeof sql !== 'string') return null;
@@ -523,8 +528,17 @@ function judge(text: string): QueryRequest | null {
   const isKept = Object.hasOwn(body, 'result_timeout_secs');
   const kept = isKept ? integer(body, 'result_timeout_secs', 0, 1, limits.resultTimeoutSecsMax) : null;
   if (isKept && kept === null) return null;
+  const integers = Object.hasOwn(body, 'integers') ? own(body, 'integers') : 'number';
+  if (integers !== 'number' && integers !== 'string') return null;
   if (session === null || pagination === null) return null;
-  return { sql, session, pagination, timeoutSecs, ...(kept !== null && { resultTimeoutSecs: kept }) };
+  return {
+    sql,
+    session,
+    pagination,
+    timeoutSecs,
+    ...(integers === 'string' && { cells: 'typed, large integers as strings' }),
+    ...(kept !== null && { resultTimeoutSecs: kept }),
+  };
 }
 
 function judgeSession(session: unknown): QueryRequest['session'] | null {
@@ -603,7 +617,9 @@ function send(
       const chunks: Buffer[] = [];
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
       incoming.on('error', reject);
-      incoming.on('end', () => resolve({ status: incoming.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
+      incoming.on('end', () =>
+        resolve({ status: incoming.statusCode ?? 0, text: `${Buffer.concat(chunks)}`.replace(/\n$/, '') }),
+      );
     });
     outgoing.on('error', reject);
     outgoing.end(bytes);

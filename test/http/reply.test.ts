@@ -8,8 +8,8 @@ import { replyEmpty, replyError, replyJson, replyText } from '#src/http/reply.js
 t.test('text is plain UTF-8 whose length is in bytes', async (t) => {
   const answer = await answered(t, (response) => replyText(response, 200, 'größe 😀'));
   t.equal(answer.status, 200);
-  t.equal(answer.body.toString(), 'größe 😀');
-  t.match(answer.headers, { 'content-type': 'text/plain; charset=utf-8', 'content-length': '12' });
+  t.equal(answer.body.toString(), 'größe 😀\n');
+  t.match(answer.headers, { 'content-type': 'text/plain; charset=utf-8', 'content-length': '13' });
   t.equal(answer.headers['cache-control'], 'no-store');
 });
 
@@ -28,7 +28,7 @@ t.test('an error is its status, its reason as one line and its headers', async (
   for (const [error, status, headers] of cases) {
     const answer = await answered(t, (response) => replyError(response, error, null));
     t.equal(answer.status, status);
-    t.equal(answer.body.toString(), error.message);
+    t.equal(answer.body.toString(), `${error.message}\n`);
     t.match(answer.headers, { ...headers, 'content-type': 'text/plain; charset=utf-8' });
   }
 });
@@ -69,7 +69,7 @@ t.test('JSON is the parts one after the other, be they few or many, small or lar
 
 t.test('the answer to HEAD has the length of the body and no body', async (t) => {
   const answer = await answered(t, (response) => replyText(response, 200, 'ok'), 'HEAD');
-  t.equal(answer.headers['content-length'], '2');
+  t.equal(answer.headers['content-length'], '3');
   t.equal(answer.body.length, 0);
 });
 

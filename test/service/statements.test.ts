@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { rawRows } from '../support/raw-rows.ts';
 import { sharedServers } from '../support/servers.ts';
-import { query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { get, post, query, type Reply, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
 // Both servers share the machine with whatever else it does.
 t.setTimeout(240_000);
@@ -36,6 +36,53 @@ for (const server of await sharedServers()) {
       const text = pages.at(-1)?.text ?? '';
       return ['affected_rows', 'last_insert_id', 'warnings'].map((name) => member(text, name));
     };
+
+    await t.test('E (newline): every answer with a body ends with one newline, which its length counts', async (t) => {
+      const check = ({ body, headers }: Reply, name: string): void => {
+        t.match(body, /[^\n]\n$/, name);
+        if (headers['content-encoding'] === undefined)
+          t.equal(headers['content-length'], `${Buffer.byteLength(body)}`, `the length of ${name}`);
+      };
+      const key = { 'idempotency-key': randomUUID() };
+      const sql = "SELECT REPEAT('é', 3000) FROM information_schema.COLUMNS LIMIT 3";
+      const body = { sql, pagination: { max_rows_per_page: 1 } };
+      const first = await post(url, body, { headers: key });
+      check(first, 'a first page');
+      check(await post(url, { sql: 'SELECT 1' }), 'a small answer');
+      const again = await post(url, body, { headers: key });
+      check(again, 'the answer to a POST that comes again');
+      t.strictSame(again.json.data, first.json.data);
+      for (const [path, name] of [
+        [first.json.next_uri ?? '', 'a page'],
+        [first.json.next_uri ?? '', 'a page that is asked for again'],
+        [first.json.stats_uri, 'an answer without data'],
+        ['/v1/query/none', 'a 404'],
+        ['/nothing', 'a path that is none'],
+        ['/health', '/health'],
+        ['/ready', '/ready'],
+        ['/metrics', '/metrics'],
+      ] as const) {
+        check(await get(url, path), name);
+      }
+      check(await post(url, 'no JSON'), 'a 400');
+      check(
+        await post(url, { sql: 'SELECT 1' }, { headers: { 'x-databend-client': '1' } }),
+        "an answer in Databend's dialect",
+      );
+      check(await post(url, 'no JSON', { headers: { 'x-databend-client': '1' } }), "a refusal in Databend's dialect");
+      t.equal((await get(url, first.json.final_uri)).body, '', 'an empty answer stays empty');
+    });
+
+    await t.test('E (kill_uri): every answer has it, and it cancels the statement', async (t) => {
+      const sleep = { sql: 'SELECT SLEEP(600)', pagination: { wait_time_secs: 0 } };
+      const { json } = await post(url, sleep);
+      t.equal(json.kill_uri, `${json.stats_uri}/kill`);
+      t.equal((await get(url, json.stats_uri)).json.kill_uri, json.kill_uri);
+      t.equal((await get(url, json.kill_uri, { method: 'POST' })).status, 200);
+      const killed = (await get(url, json.stats_uri)).json;
+      t.match(killed, { state: 'Failed', error: { code: 90002 }, kill_uri: json.kill_uri });
+      t.equal((await get(url, json.final_uri)).status, 200);
+    });
 
     await t.test('4,096 columns are given, and more where the database gives more', async (t) => {
       const columns = Array.from({ length: 4096 }, (_, index) => `${index} AS column_${index}`);

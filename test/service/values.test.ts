@@ -615,6 +615,30 @@ for (const server of await sharedServers()) {
       }
     });
 
+    await t.test('E (integers): 64-bit integers are strings on request, whatever brings them', async (t) => {
+      const columns =
+        'id BIGINT PRIMARY KEY AUTO_INCREMENT, u BIGINT UNSIGNED, b BIT(64), s BIT(2), i INT UNSIGNED, d DOUBLE';
+      await server.sql(`CREATE TABLE wide (${columns})`, { database });
+      const body = { integers: 'string' };
+      const id = '9007199254740993';
+      const insert = `INSERT INTO wide VALUES (${id}, 18446744073709551615, 18446744073709551615, 2, 4294967295, 1e300)`;
+      const inserted = await query(sluice.url, insert, { body });
+      t.equal(inserted.last.affected_rows, 1);
+      const generated = await query(sluice.url, 'INSERT INTO wide (u) VALUES (7)', { body });
+      t.equal(generated.last.last_insert_id, '9007199254740994');
+      const sql = `SELECT id, u, b, s, i, d, -id, b | 0, COUNT(*), NULL, YEAR('2026-01-01') FROM wide WHERE id = ${id} GROUP BY id`;
+      const large = '"18446744073709551615"';
+      const typed = [`"${id}"`, large, large, '"2"', '4294967295', '1e300', `"-${id}"`, large, '"1"', 'null', '2026'];
+      for (const params of [undefined, []]) {
+        const { last, pages } = await query(sluice.url, sql, { body: { ...body, ...(params && { params }) } });
+        t.strictSame(rawRows(pages[0]?.text ?? ''), [typed]);
+        const asNumbers = await query(sluice.url, sql, { body: { integers: 'number', ...(params && { params }) } });
+        t.strictSame(last.schema, asNumbers.last.schema, 'the schema is the same');
+        const numbers = typed.map((cell) => cell.replaceAll('"', ''));
+        t.strictSame(rawRows(asNumbers.pages[0]?.text ?? ''), [numbers]);
+      }
+    });
+
     if (server.kind === 'mysql') {
       await t.test('A2: a JSON document in a character set without brackets is a string', async (t) => {
         const body = "BEGIN SET character_set_results = swe7; SELECT CAST('[1]' AS JSON); END";

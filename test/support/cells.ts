@@ -10,7 +10,12 @@ export type Cell = Uint8Array | null;
 export const allKinds: readonly CellKind[] = Object.values(cellKind);
 /** Those of cells that are not all strings. */
 export const typedKinds = allKinds.filter((kind) => kind < cellKind.quotedNumber);
-export const allFormats: readonly CellFormat[] = ['typed', 'strings', 'strings, NULL too'];
+export const allFormats: readonly CellFormat[] = [
+  'typed',
+  'typed, large integers as strings',
+  'strings',
+  'strings, NULL too',
+];
 
 /** Rows of the text protocol, with cells of these kinds. */
 export function textFormat(kinds: readonly CellKind[], cells: CellFormat = 'typed'): RowFormat {

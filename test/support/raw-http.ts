@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 export interface RawReply {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
+  /** Without the newline at its end. */
   readonly body: string;
 }
 
@@ -113,7 +114,7 @@ function parseReplies(bytes: Buffer): RawReply[] {
     const length = Number(headers.get('content-length') ?? 0);
     const body = rest.slice(headEnd + 4, headEnd + 4 + length);
     if (body.length < length) return replies;
-    replies.push({ status, headers, body: Buffer.from(body, 'latin1').toString() });
+    replies.push({ status, headers, body: Buffer.from(body.replace(/\n$/, ''), 'latin1').toString() });
     rest = rest.slice(headEnd + 4 + length);
   }
 }

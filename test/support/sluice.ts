@@ -48,8 +48,10 @@ export interface RequestOptions extends Credentials {
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** The body as it came: numbers in it have all their digits, which those in json may not. */
+  /** The body without the newline at its end. Numbers in it have all their digits, which those in json may not. */
   readonly text: string;
+  /** The body as it came. */
+  readonly body: string;
   /** The body as parsed JSON. Throws if it is something else. */
   readonly json: QueryResponse;
 }
@@ -63,10 +65,12 @@ export interface QueryResponse {
   readonly data: readonly (readonly unknown[])[];
   readonly stats: Readonly<Record<string, unknown>>;
   readonly affected_rows: number;
-  readonly last_insert_id: number | null;
+  /** A string if the request asked for integers as strings. */
+  readonly last_insert_id: number | string | null;
   readonly warnings: number;
   readonly stats_uri: string;
   readonly final_uri: string;
+  readonly kill_uri: string;
   readonly next_uri: string | null;
 }
 
@@ -250,12 +254,14 @@ class ReceivedReply implements Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
+  readonly body: string;
   #json: QueryResponse | undefined;
 
-  constructor(status: number, headers: IncomingHttpHeaders, text: string) {
+  constructor(status: number, headers: IncomingHttpHeaders, body: string) {
     this.status = status;
     this.headers = headers;
-    this.text = text;
+    this.body = body;
+    this.text = body.replace(/\n$/, '');
   }
 
   get json(): QueryResponse {

@@ -3,7 +3,7 @@
 "use strict";
 export const validate = validate10;
 export default validate10;
-const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The body of POST /v1/query. Bounds that are options of the server are checked after it.","type":"object","required":["sql"],"additionalProperties":false,"properties":{"sql":{"type":"string"},"params":{"type":["array","object"]},"session":{"type":"object","if":{"type":"object","required":["id"]},"then":{"additionalProperties":false,"properties":{"id":{"type":"string"}}},"else":{"additionalProperties":false,"properties":{"database":{"type":"string"},"max_idle_time":{"type":"integer","minimum":0,"maximum":2147483647}}}},"pagination":{"type":"object","additionalProperties":false,"properties":{"wait_time_secs":{"type":"integer","minimum":-2147483648,"maximum":2147483647},"max_rows_per_page":{"type":"integer","minimum":1,"maximum":2147483647},"max_rows_in_buffer":{"type":"integer","minimum":1,"maximum":2147483647}}},"timeout_secs":{"type":"integer","minimum":1,"maximum":2147483},"result_timeout_secs":{"type":"integer","minimum":1,"maximum":2147483}}};
+const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The body of POST /v1/query. Bounds that are options of the server are checked after it.","type":"object","required":["sql"],"additionalProperties":false,"properties":{"sql":{"type":"string"},"params":{"type":["array","object"]},"session":{"type":"object","if":{"type":"object","required":["id"]},"then":{"additionalProperties":false,"properties":{"id":{"type":"string"}}},"else":{"additionalProperties":false,"properties":{"database":{"type":"string"},"max_idle_time":{"type":"integer","minimum":0,"maximum":2147483647}}}},"pagination":{"type":"object","additionalProperties":false,"properties":{"wait_time_secs":{"type":"integer","minimum":-2147483648,"maximum":2147483647},"max_rows_per_page":{"type":"integer","minimum":1,"maximum":2147483647},"max_rows_in_buffer":{"type":"integer","minimum":1,"maximum":2147483647}}},"integers":{"enum":["number","string"]},"timeout_secs":{"type":"integer","minimum":1,"maximum":2147483},"result_timeout_secs":{"type":"integer","minimum":1,"maximum":2147483}}};
 
 function validate10(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -18,7 +18,7 @@ return false;
 else {
 const _errs2 = errors;
 for(const key0 in data){
-if(!((((((key0 === "sql") || (key0 === "params")) || (key0 === "session")) || (key0 === "pagination")) || (key0 === "timeout_secs")) || (key0 === "result_timeout_secs"))){
+if(!(((((((key0 === "sql") || (key0 === "params")) || (key0 === "session")) || (key0 === "pagination")) || (key0 === "integers")) || (key0 === "timeout_secs")) || (key0 === "result_timeout_secs"))){
 validate10.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0},message:"must NOT have additional properties"}];
 return false;
 break;
@@ -304,26 +304,12 @@ else {
 var valid0 = true;
 }
 if(valid0){
-if(data.timeout_secs !== undefined){
-let data10 = data.timeout_secs;
+if(data.integers !== undefined){
+let data10 = data.integers;
 const _errs31 = errors;
-if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
-validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+if(!((data10 === "number") || (data10 === "string"))){
+validate10.errors = [{instancePath:instancePath+"/integers",schemaPath:"#/properties/integers/enum",keyword:"enum",params:{allowedValues: schema11.properties.integers.enum},message:"must be equal to one of the allowed values"}];
 return false;
-}
-if(errors === _errs31){
-if((typeof data10 == "number") && (isFinite(data10))){
-if(data10 > 2147483 || isNaN(data10)){
-validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483},message:"must be <= 2147483"}];
-return false;
-}
-else {
-if(data10 < 1 || isNaN(data10)){
-validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
-return false;
-}
-}
-}
 }
 var valid0 = _errs31 === errors;
 }
@@ -331,31 +317,59 @@ else {
 var valid0 = true;
 }
 if(valid0){
-if(data.result_timeout_secs !== undefined){
-let data11 = data.result_timeout_secs;
-const _errs33 = errors;
+if(data.timeout_secs !== undefined){
+let data11 = data.timeout_secs;
+const _errs32 = errors;
 if(!(((typeof data11 == "number") && (!(data11 % 1) && !isNaN(data11))) && (isFinite(data11)))){
-validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
 return false;
 }
-if(errors === _errs33){
+if(errors === _errs32){
 if((typeof data11 == "number") && (isFinite(data11))){
 if(data11 > 2147483 || isNaN(data11)){
-validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483},message:"must be <= 2147483"}];
+validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483},message:"must be <= 2147483"}];
 return false;
 }
 else {
 if(data11 < 1 || isNaN(data11)){
+validate10.errors = [{instancePath:instancePath+"/timeout_secs",schemaPath:"#/properties/timeout_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
+return false;
+}
+}
+}
+}
+var valid0 = _errs32 === errors;
+}
+else {
+var valid0 = true;
+}
+if(valid0){
+if(data.result_timeout_secs !== undefined){
+let data12 = data.result_timeout_secs;
+const _errs34 = errors;
+if(!(((typeof data12 == "number") && (!(data12 % 1) && !isNaN(data12))) && (isFinite(data12)))){
+validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+return false;
+}
+if(errors === _errs34){
+if((typeof data12 == "number") && (isFinite(data12))){
+if(data12 > 2147483 || isNaN(data12)){
+validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483},message:"must be <= 2147483"}];
+return false;
+}
+else {
+if(data12 < 1 || isNaN(data12)){
 validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
 return false;
 }
 }
 }
 }
-var valid0 = _errs33 === errors;
+var valid0 = _errs34 === errors;
 }
 else {
 var valid0 = true;
+}
 }
 }
 }

@@ -22,6 +22,7 @@ interface QueryRequestBody {
   params?: readonly unknown[] | { readonly [name: string]: unknown };
   session?: { id: string } | { id?: never; database?: string; max_idle_time?: number };
   pagination?: PaginationMember;
+  integers?: 'number' | 'string';
   timeout_secs?: number;
   result_timeout_secs?: number;
 }
@@ -40,6 +41,7 @@ export function parseQueryRequest(bytes: Buffer, limits: RequestLimits): QueryRe
     params,
     session = {},
     pagination = {},
+    integers,
     timeout_secs,
     result_timeout_secs: kept,
   } = body as QueryRequestBody;
@@ -53,6 +55,7 @@ export function parseQueryRequest(bytes: Buffer, limits: RequestLimits): QueryRe
         : { type: 'old', id: session.id },
     pagination: paginationOf(pagination, defaultWaitSecs, limits),
     timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutSecs),
+    ...(integers === 'string' ? { cells: 'typed, large integers as strings' } : {}),
     ...(kept === undefined ? {} : { resultTimeoutSecs: bounded('result_timeout_secs', kept, kept, keptMax) }),
   };
 }

@@ -3,7 +3,7 @@ import type { QueryIdentity } from '../../query/query.ts';
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, ColumnType } from '../../wire/statement.ts';
 import { aroundRows, type BodyParts, noHeaders, type QueryReplies } from '../reply.ts';
-import { finalUri, pageUri, statsUri } from './uris.ts';
+import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
 
 /** The QueryResponse of one page (decisions, "Response (v1)"). */
 export function pageBody(identity: QueryIdentity, page: Page): BodyParts {
@@ -30,15 +30,17 @@ function beforeData({ id, sessionId }: QueryIdentity, { state, columns }: Snapsh
   );
 }
 
-function afterData({ id }: QueryIdentity, { state, stats }: Snapshot, nextPage: number | null): string {
+function afterData(identity: QueryIdentity, { state, stats }: Snapshot, nextPage: number | null): string {
+  const { id, largeIntegersAsStrings } = identity;
   const outcome = state.name === 'Succeeded' ? state.outcome : null;
+  const insertId = outcome?.lastInsertId ?? null;
   const nextUri = nextPage === null ? 'null' : `"${pageUri(id, nextPage)}"`;
   return (
     `],"stats":${statsMember(stats)},` +
     // Both counts may exceed 2^53, so their digits are put in as the database gave them.
-    `"affected_rows":${outcome?.affectedRows ?? '0'},"last_insert_id":${outcome?.lastInsertId ?? 'null'},` +
+    `"affected_rows":${outcome?.affectedRows ?? '0'},"last_insert_id":${largeIntegersAsStrings === true && insertId !== null ? `"${insertId}"` : insertId},` +
     `"warnings":${outcome?.warnings ?? 0},` +
-    `"stats_uri":"${statsUri(id)}","final_uri":"${finalUri(id)}","next_uri":${nextUri}}`
+    `"stats_uri":"${statsUri(id)}","final_uri":"${finalUri(id)}","kill_uri":"${killUri(id)}","next_uri":${nextUri}}`
   );
 }
 

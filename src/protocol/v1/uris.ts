@@ -11,3 +11,7 @@ export function statsUri(id: string): string {
 export function finalUri(id: string): string {
   return `/v1/query/${id}/kill?delete=true`;
 }
+
+export function killUri(id: string): string {
+  return `/v1/query/${id}/kill`;
+}

@@ -261,3 +261,12 @@ t.test('what is not UTF-8 is refused', async (t) => {
     t.equal(reasonAgainst(Buffer.from(hex, 'hex')), 'the body is not UTF-8', hex);
   }
 });
+
+t.test('E (integers): 64-bit integers are asked for as strings, or as numbers, which is the default', async (t) => {
+  t.equal(parse({ sql: '' }).cells, undefined);
+  t.equal(parse({ sql: '', integers: 'number' }).cells, undefined);
+  t.equal(parse({ sql: '', integers: 'string' }).cells, 'typed, large integers as strings');
+  for (const integers of ['strings', '', 64, null, true]) {
+    t.equal(reasonAgainst(JSON.stringify({ sql: '', integers })), '"integers" must be "number" or "string"');
+  }
+});

@@ -26,7 +26,8 @@ const statsText =
   '"write_progress":{"rows":7,"bytes":0,"read_rows":7,"read_bytes":0},' +
   '"result_progress":{"rows":5,"bytes":4,"read_rows":5,"read_bytes":4},' +
   '"spill_progress":{"rows":3,"bytes":2,"read_rows":3,"read_bytes":2},"queue":null}';
-const urisText = '"stats_uri":"/v1/query/abc","final_uri":"/v1/query/abc/kill?delete=true"';
+const urisText =
+  '"stats_uri":"/v1/query/abc","final_uri":"/v1/query/abc/kill?delete=true","kill_uri":"/v1/query/abc/kill"';
 const members = [
   'id',
   'session_id',
@@ -40,6 +41,7 @@ const members = [
   'warnings',
   'stats_uri',
   'final_uri',
+  'kill_uri',
   'next_uri',
 ];
 
@@ -115,6 +117,16 @@ t.test('all members are always there, in their order', async (t) => {
 
 t.test('a response without a session id has an empty one', async (t) => {
   t.match(textOf(statsBody({ ...identity, sessionId: '' }, page, null)), /"session_id":"",/);
+});
+
+t.test('E (integers): with integers as strings, so is last_insert_id', async (t) => {
+  const state = {
+    name: 'Succeeded',
+    outcome: { affectedRows: '3', lastInsertId: '9007199254740993', warnings: 0 },
+  } as const;
+  const asStrings = { ...identity, largeIntegersAsStrings: true };
+  t.match(textOf(pageBody(asStrings, { ...page, state })), '"affected_rows":3,"last_insert_id":"9007199254740993",');
+  t.match(textOf(pageBody(asStrings, page)), '"last_insert_id":null,');
 });
 
 t.test('counts keep their digits beyond 2^53', async (t) => {
