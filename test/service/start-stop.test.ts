@@ -19,8 +19,10 @@ const START_FILE = join(PROJECT_FOLDER, 'scripts/start.mjs');
 const DEADLINE_MS = 20_000;
 const POLL_MS = 20;
 /** A second signal ends the service at once: within the second that statements get, and what it takes to say so. */
-const ABORT_MS_MAX = 1_500;
-const SECOND_START_MS_MAX = 2_000;
+// Ten times what either takes on a machine that does nothing else. An end that waited for its results would take minutes, a
+// start that made its data anew would say so.
+const ABORT_MS_MAX = 15_000;
+const SECOND_START_MS_MAX = 20_000;
 const LONG = 'SELECT SLEEP(600)';
 const noWait = { pagination: { wait_time_secs: 0 } };
 
@@ -268,7 +270,7 @@ t.test('the embedded default', { timeout: 240_000 }, async (t) => {
     t.same(leftIn(dataDir), ['data', 'error.log', 'files'], 'no file is left');
   });
 
-  await t.test('the second start takes less than two seconds and has the same data', async (t) => {
+  await t.test('the second start has the same data', async (t) => {
     const begin = performance.now();
     const sluice = await startSluice(['--data_dir', dataDir]);
     const ready = await until(
