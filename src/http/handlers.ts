@@ -10,6 +10,7 @@ import type { QueryRequest } from '../protocol/request.ts';
 import { parseQueryRequest } from '../protocol/v1/request.ts';
 import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
+import type { Page } from '../query/pages.ts';
 import type { Queries } from '../query/queries.ts';
 import { Query, type QueryLimits } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
@@ -20,7 +21,7 @@ import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonBytes } from './body.ts';
 import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
 import { type Dialect, dialectOf } from './dialects.ts';
-import { acceptsGzip } from './gzip.ts';
+import { acceptsGzip, isDeflated } from './gzip.ts';
 import { type HttpError, httpErrors } from './http-error.ts';
 import { reply, replyEmpty, replyPage, replyText } from './reply.ts';
 import { type Retried, Retries } from './retries.ts';
@@ -355,8 +356,26 @@ export class Handlers {
       if (isFirst && !response.headersSent) queries.finish(query, abandoned);
       else if (!response.writableFinished) queries.hungUp(query);
     });
-    const { body, headers } = this.#repliesOf(query).page(query, await ready, method === 'POST');
+    const page = await ready;
+    if (response.destroyed) return;
+    const { body, headers } = this.#repliesOf(query).page(query, page, method === 'POST');
+    this.#countAnswer(query, page, !asGzip && body.some(isDeflated), response);
     await replyPage(response, body, asGzip, headers);
+  }
+
+  /**
+   * Counts what an answer holds until it has left: a client may be slow to read it, or not read it at all.
+   * @param isInflated whether rows are inflated for it
+   * @throws RequestMemoryError
+   */
+  #countAnswer(query: Query, page: Page, isInflated: boolean, response: ServerResponse): void {
+    if (page.rows.heldBytes < countedAnswerBytesMin) return;
+    if (isInflated) {
+      const reservation = this.#parts.requestMemory.reserve(query.identity.owner, page.rows.bytes);
+      response.once('close', () => reservation.release());
+    }
+    query.sending(page);
+    response.once('close', () => query.sent(page));
   }
 
   async #find(id: string, request: IncomingMessage): Promise<Query> {
@@ -398,6 +417,9 @@ export class Handlers {
     }
   }
 }
+
+/** Smaller answers are not counted. */
+const countedAnswerBytesMin = 4 * 1024;
 
 /** About what the records of a query take while its statement waits or runs. */
 const queryRecordsBytes = 4 * 1024;

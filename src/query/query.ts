@@ -13,7 +13,7 @@ import {
 import { type Buffers, Share } from './buffers.ts';
 import { type Page, Pages, type QueryStats, type Snapshot } from './pages.ts';
 import type { QueryMemory } from './request-memory.ts';
-import { noRows, Ring } from './ring.ts';
+import { noRows, Ring, type Rows } from './ring.ts';
 import { nextState, type QueryState, running, type StateEvent } from './state.ts';
 
 export interface QueryLimits {
@@ -89,6 +89,8 @@ export class Query implements StatementObserver {
   readonly #share: Share;
   /** For the statement, and what is remembered of its request. */
   readonly #memory: QueryMemory | null;
+  /** The rows of pages of which answers are on their way to clients, and how many. */
+  readonly #sending = new Map<Rows, number>();
   /** A session holds the text of the statement. */
   #isLent = false;
   #isRemoved = false;
@@ -223,11 +225,33 @@ export class Query implements StatementObserver {
     this.cancel(cause);
     if (this.#isToCome) this.#drop(cause);
     this.#ring.clear();
-    this.#share.close();
     this.#pages.forget();
+    this.#columnsBytes = 0;
     this.#isRemoved = true;
+    this.#account();
+    if (this.#sending.size === 0) this.#share.close();
     this.#shrinkMemory();
     this.onRemoved?.();
+  }
+
+  /**
+   * An answer with the page is on its way. A client that does not read it would hold its rows unseen when they are no longer
+   * those of the last page, or the query is removed; so they are counted until `sent`.
+   */
+  sending({ rows }: Page): void {
+    this.#sending.set(rows, (this.#sending.get(rows) ?? 0) + 1);
+  }
+
+  /** The answer has left, or its client has. */
+  sent({ rows }: Page): void {
+    const answers = (this.#sending.get(rows) ?? 0) - 1;
+    if (answers > 0) {
+      this.#sending.set(rows, answers);
+      return;
+    }
+    this.#sending.delete(rows);
+    this.#account();
+    if (this.#isRemoved && this.#sending.size === 0) this.#share.close();
   }
 
   started(): void {
@@ -370,7 +394,7 @@ export class Query implements StatementObserver {
     if (rows.count > 0) this.#credit(rows.count);
     const atEnd = !this.#isToCome && this.#ring.rows === 0;
     const next = atEnd ? null : rows.count > 0 ? number + 1 : number;
-    this.#account(next === number ? undefined : rows.heldBytes);
+    this.#account(next === number ? undefined : rows);
     return { state: this.#state, columns: this.#columns, stats: this.#stats(), number, rows, next };
   }
 
@@ -424,11 +448,15 @@ export class Query implements StatementObserver {
     this.#windowBytes = windowBytes;
   }
 
-  /** Sets aside what is needed: for rows that are there or may come, and for the last page, which may be asked for again. */
-  #account(pageBytes = this.#pages.last?.rows.heldBytes ?? 0): void {
+  /**
+   * Sets aside what is needed: for rows that are there or may come, for the last page, which may be asked for again, and for pages
+   * that are on their way to clients.
+   */
+  #account(last: Rows = this.#pages.last?.rows ?? noRows): void {
     const ringBytes = this.#ring.heldBytes;
     const windowBytes = this.#startedAt !== null && this.#isToCome ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
-    const otherBytes = pageBytes + this.#columnsBytes;
+    let otherBytes = last.heldBytes + this.#columnsBytes;
+    for (const rows of this.#sending.keys()) if (rows !== last) otherBytes += rows.heldBytes;
     this.#share.set(windowBytes + otherBytes, ringBytes + otherBytes);
   }
 

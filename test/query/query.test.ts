@@ -600,6 +600,32 @@ t.test('the columns are none until they are known and then the same', async (t) 
   t.equal((await stage.page(1)).columns, columns, 'also when it fails');
 });
 
+t.test('B1: the rows of an answer that nobody reads are counted, until it has left', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const batches = [batchOf(['[1]', '[2]', '[3]']), batchOf(['[4]', '[5]', '[6]'])] as const;
+  const [firstBytes, secondBytes] = batches.map(({ buffer }) => buffer.byteLength) as [number, number];
+  observer.rows(batches[0], false);
+  const first = await stage.page(0);
+  stage.query.sending(first);
+  stage.query.sending(first);
+  t.equal(stage.buffers.heldBytes, firstBytes, 'the last page is counted once');
+  observer.rows(batches[1], false);
+  observer.ended(outcome, 0);
+  const second = await stage.page(1);
+  t.equal(second.next, null);
+  t.equal(stage.buffers.heldBytes, firstBytes + secondBytes, 'the page before it is held for its answers');
+  stage.query.sent(first);
+  t.equal(stage.buffers.heldBytes, firstBytes + secondBytes);
+  stage.query.sent(first);
+  t.equal(stage.buffers.heldBytes, secondBytes);
+  stage.query.sending(second);
+  stage.query.remove(causes.cancelled());
+  t.equal(stage.buffers.heldBytes, secondBytes, 'also when the query is removed');
+  stage.query.sent(second);
+  t.strictSame([stage.buffers.heldBytes, stage.buffers.reservedBytes], [0, 0]);
+});
+
 t.test('B1: large columns count as memory of the result, until it is removed', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
