@@ -104,7 +104,9 @@ const textOptions = {
 
 const flagOptions = {
   read_only: { help: 'every statement runs in a read-only transaction; those that could leave it are refused' },
-  log_sql: { help: 'write the SQL of statements to the log, which may hold personal data' },
+  log_sql: {
+    help: 'write the SQL of statements to the log, up to 10,000 characters of each; it may hold personal data',
+  },
 } as const satisfies Record<string, FlagOption>;
 
 /** What the databases allow in one prepared statement: the protocol counts them in 16 bits. */

@@ -5,6 +5,7 @@ import { prepareDataDir } from './data-dir.ts';
 import { watchDescriptors } from './descriptors.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
+import { BodyParser } from './http/body-parser.ts';
 import { type Certificate, readCertificate } from './http/certificate.ts';
 import { Cors } from './http/cors.ts';
 import { Handlers } from './http/handlers.ts';
@@ -58,6 +59,7 @@ export class Service {
   readonly #server: HttpServer;
   readonly #troubles: Troubles;
   readonly #stopDescriptorChecks: () => void;
+  readonly #bodyParser: BodyParser;
   readonly #workers: WorkerPool;
   #reloaded: Promise<void> = Promise.resolve();
 
@@ -75,6 +77,7 @@ export class Service {
     this.#server = parts.server;
     this.#troubles = parts.troubles;
     this.#stopDescriptorChecks = watchDescriptors(parts.observe);
+    this.#bodyParser = parts.bodyParser;
     this.#workers = parts.workers;
   }
 
@@ -177,6 +180,7 @@ export class Service {
     await this.#server.close(answerMs);
     // Until now a client could come for the last answer of its query.
     this.#queries.close();
+    await this.#bodyParser[Symbol.asyncDispose]();
     await this.#workers[Symbol.asyncDispose]();
     await this.embedded?.stop();
     this.#observe({ type: 'stopped' });
@@ -199,6 +203,7 @@ interface Parts {
   readonly queries: Queries;
   readonly queue: Queue;
   readonly handlers: Handlers;
+  readonly bodyParser: BodyParser;
   readonly server: HttpServer;
   readonly readiness: Readiness;
   readonly troubles: Troubles;
@@ -311,19 +316,24 @@ function build(
   );
   buffers.onRoom = leases.onFree = () => queue.advance();
   const readiness = new Readiness(leases, database.user, database.password, observe);
+  const limits = {
+    bodyBytesMax: config.body_bytes_max,
+    waitSecsMax: config.wait_time_secs_max,
+    pageRowsMax: config.page_rows_max,
+    pageBytes: config.page_bytes_max,
+    bufferRowsMax: config.buffer_rows_max,
+    gzipLevel: config.gzip_level,
+    statementTimeoutSecs: config.statement_timeout_secs,
+    resultTimeoutSecsMax: Math.max(config.result_timeout_secs_max, config.result_timeout_secs),
+    paramsMax: config.params_max,
+    clientSessionBytesMax: config.client_session_bytes_max,
+  };
+  const bodyParser = new BodyParser(
+    { limits, waitingMax: config.queue_max, waitSecs: config.queue_wait_secs },
+    observe,
+  );
   const handlers = new Handlers({
-    limits: {
-      bodyBytesMax: config.body_bytes_max,
-      waitSecsMax: config.wait_time_secs_max,
-      pageRowsMax: config.page_rows_max,
-      pageBytes: config.page_bytes_max,
-      bufferRowsMax: config.buffer_rows_max,
-      gzipLevel: config.gzip_level,
-      statementTimeoutSecs: config.statement_timeout_secs,
-      resultTimeoutSecsMax: Math.max(config.result_timeout_secs_max, config.result_timeout_secs),
-      paramsMax: config.params_max,
-      clientSessionBytesMax: config.client_session_bytes_max,
-    },
+    limits,
     anonymous:
       config.anonymous_user === '' ? null : { user: config.anonymous_user, password: config.anonymous_password },
     accounts,
@@ -339,6 +349,7 @@ function build(
     queries,
     buffers,
     requestMemory,
+    bodyParser,
     readMetrics: () => metrics.read(),
     whyNotReady: () => readiness.whyNot(),
   });
@@ -378,6 +389,7 @@ function build(
     queries,
     queue,
     handlers,
+    bodyParser,
     server,
     readiness,
     troubles,

@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
-import { parseBody, requestOf } from '../protocol/databend/request.ts';
+import type { ParsedBody } from '../protocol/body.ts';
+import { requestOf } from '../protocol/databend/request.ts';
 import { closedReply, DatabendReplies, type DatabendServer, errorReply } from '../protocol/databend/response.ts';
 import { clientOf } from '../protocol/databend/session-replies.ts';
 import { heapBytes, stringBytes } from '../protocol/heap-bytes.ts';
 import { InvalidRequestError } from '../protocol/invalid-request.ts';
 import type { QueryReplies, Reply } from '../protocol/reply.ts';
 import type { QueryRequest } from '../protocol/request.ts';
-import { parseQueryRequest } from '../protocol/v1/request.ts';
 import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Page } from '../query/pages.ts';
@@ -19,6 +19,7 @@ import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonBytes } from './body.ts';
+import type { BodyParser } from './body-parser.ts';
 import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
 import { type Dialect, dialectOf } from './dialects.ts';
 import { acceptsGzip, isDeflated } from './gzip.ts';
@@ -56,6 +57,7 @@ export interface HandlerParts {
   readonly queries: Queries;
   readonly buffers: Buffers;
   readonly requestMemory: RequestMemory;
+  readonly bodyParser: BodyParser;
   /** Counts and levels, in the text format of Prometheus. */
   readonly readMetrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** Resolves to null when the service can take statements, else to the reason why not. */
@@ -155,34 +157,36 @@ export class Handlers {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<Query> {
-    const { limits, requestMemory } = this.#parts;
+    const { limits, requestMemory, bodyParser } = this.#parts;
     const reservation = requestMemory.reserve(account.user, 0);
     try {
       const bytes = await readJsonBytes(request, limits.bodyBytesMax, reservation);
-      const begin = (): Promise<Query> => {
-        const read = this.#read(dialect, bytes, request, account.user);
-        const asGzip = acceptsGzip(request.headers['accept-encoding']);
-        // A client that names its POST comes back for an answer that it has lost.
-        return this.#begin(read, account, asGzip, key, () => key === null && response.destroyed);
-      };
+      const { user } = account;
+      // A client that names its POST comes back for an answer that it has lost.
+      const isAbandoned = (): boolean => key === null && response.destroyed;
+      const parsing = bodyParser.parse({ user, dialect, bytes, wantsDigest: key !== null, isAbandoned });
+      const { body, digest } = parsing instanceof Promise ? await parsing : parsing;
+      const asGzip = acceptsGzip(request.headers['accept-encoding']);
+      const begin = (): Promise<Query> =>
+        this.#begin(this.#read(body, request, user), account, asGzip, key, isAbandoned);
       if (key === null) return await begin();
-      return queryOf(await this.#retries.once(dialect, account.user, key, bytes, begin), dialect, key);
+      return queryOf(await this.#retries.once(dialect, user, key, digest ?? '', begin), dialect, key);
     } finally {
       reservation.release();
     }
   }
 
-  #read(dialect: Dialect, bytes: Buffer, { headers }: IncomingMessage, user: string): ReadRequest {
-    const { limits, databend } = this.#parts;
+  #read(parsed: ParsedBody, { headers }: IncomingMessage, user: string): ReadRequest {
+    if (parsed.dialect === 'v1') return { body: parsed.request, replies: null };
+    const { databend } = this.#parts;
     try {
-      if (dialect === 'v1') return { body: parseQueryRequest(bytes, limits), replies: null };
       const client = clientOf(headers.cookie);
-      const read = requestOf(parseBody(bytes, limits), { user, client, handles: databend.handles });
-      const { sql, resultTimeoutSecs } = read.request;
+      const { request, session } = requestOf(parsed, { user, client, handles: databend.handles });
+      const { sql, traits, resultTimeoutSecs } = request;
       return {
-        body: read.request,
+        body: request,
         replies: new DatabendReplies(databend, {
-          ...{ user, session: read.session, sql, resultTimeoutSecs },
+          ...{ user, session, sql, traits, resultTimeoutSecs },
           readsFinalAlone: /^databend-py\b/i.test(headers['user-agent'] ?? ''),
         }),
       };

@@ -35,13 +35,18 @@ export class Retries {
 
   /**
    * @param key the user's own, in that dialect
-   * @param body what the POST asks for; the same key must come with the same
+   * @param digest of the body; the same key must come with the same body
    * @param begin makes the query; called for the first of those that come with the key, or again if it has failed
    * @throws whatever `begin` throws, for all who wait for it
    */
-  async once(dialect: Dialect, user: string, key: string, body: Buffer, begin: () => Promise<Query>): Promise<Retried> {
+  async once(
+    dialect: Dialect,
+    user: string,
+    key: string,
+    digest: string,
+    begin: () => Promise<Query>,
+  ): Promise<Retried> {
     const name = nameOf(dialect, user, key);
-    const digest = hash('sha256', body, 'base64');
     const before = this.#begun.get(name);
     if (before === undefined) return { type: 'query', query: await this.#begin(name, { digest, user }, begin) };
     if (before.digest !== digest) return { type: 'other body' };

@@ -193,10 +193,14 @@ class QueuedStatement implements StatementHandle, Waiter {
   }
 }
 
-function statementOf({ sql, params, cells, session }: QueryRequest): Statement {
+function statementOf({ sql, traits, params, cells, session }: QueryRequest): Statement {
   const variables = session.type === 'carried' ? session.variables : null;
-  if (params === undefined && cells === undefined && variables === null) return { sql, extras: null };
-  return { sql, extras: { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells } };
+  const text = traits === undefined ? { sql } : { sql, effect: traits.effect };
+  if (params === undefined && cells === undefined && variables === null) return { ...text, extras: null };
+  return {
+    ...text,
+    extras: { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells },
+  };
 }
 
 export function isSession(place: Place): place is Session {

@@ -5,6 +5,8 @@
 export function heapBytes(value: unknown): number {
   if (typeof value === 'string') return stringBytes(value);
   if (typeof value !== 'object' || value === null) return scalarBytes;
+  // Params that are packed: their bytes here, and their values in a worker thread.
+  if (value instanceof Uint8Array) return 3 * value.byteLength;
   let bytes = objectBytes;
   if (Array.isArray(value)) {
     for (const element of value) bytes += elementBytes + heapBytes(element);

@@ -1,13 +1,16 @@
 import { isUtf8 } from 'node:buffer';
-import type { CellFormat, Param, Params, ParamValue } from '../wire/statement.ts';
+import type { SqlTraits } from '../wire/sql-traits.ts';
+import type { CellFormat, PackedParams, Param, Params, ParamValue } from '../wire/statement.ts';
 import { InvalidRequestError, oneLine } from './invalid-request.ts';
 import { scanJson } from './json-scan.ts';
 
 /** A validated body of POST /v1/query, of either dialect, with the defaults filled in. */
 export interface QueryRequest {
   readonly sql: string;
+  /** Left out: the text is short, and they are found when they are needed. */
+  readonly traits?: SqlTraits;
   /** Values for the statement's placeholders, if it has any. */
-  readonly params?: Params;
+  readonly params?: Params | PackedParams;
   readonly session: NewSession | OldSession | CarriedSession;
   readonly pagination: Pagination;
   /** How long the statement may run; null: for as long as the server lets it. */

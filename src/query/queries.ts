@@ -33,6 +33,9 @@ interface Entry {
   awayTimer: NodeJS.Timeout | null;
 }
 
+/** Of one statement in the log: to write megabytes would hold up the main thread. */
+const loggedCharactersMax = 10_000;
+
 export type Admission = 'admitted' | 'server full' | 'user runs too many' | 'user leaves too many unread';
 
 const closed = 'was finished by the client';
@@ -91,7 +94,7 @@ export class Queries {
       // One that its client has cancelled is not read any more.
       this.#checkRead();
     };
-    const logged = this.#options.logSql ? { sql } : {};
+    const logged = this.#options.logSql ? { sql: loggedSql(sql) } : {};
     this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner, ...logged });
   }
 
@@ -274,4 +277,9 @@ export class Queries {
 function clearAway(entry: Entry): void {
   if (entry.awayTimer !== null) clearTimeout(entry.awayTimer);
   entry.awayTimer = null;
+}
+
+function loggedSql(sql: string): string {
+  if (sql.length <= loggedCharactersMax) return sql;
+  return `${sql.slice(0, loggedCharactersMax)}... (${sql.length} characters)`;
 }

@@ -164,8 +164,7 @@ export class Query implements StatementObserver {
   #run(run: RunStatement): void {
     const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    const { sql, extras } = this.#statement;
-    const handle = run({ sql, extras, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
+    const handle = run({ ...this.#statement, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
     if (this.#isToCome) this.#handle = handle;
   }
 
@@ -214,7 +213,7 @@ export class Query implements StatementObserver {
     const failure =
       this.#startedAt === null
         ? failureOf(cause, 'not_started')
-        : interrupted(cause, this.#statement.sql, this.#isAlone);
+        : interrupted(cause, this.#statement.sql, this.#isAlone, this.#statement.effect);
     this.#handle?.cancel();
     this.#handle = null;
     this.#settle({ type: 'failed', failure });
@@ -385,7 +384,7 @@ export class Query implements StatementObserver {
   /** Gives up the rows of a statement that has succeeded. */
   #drop(cause: Cause): void {
     this.#handle?.cancel();
-    this.#settle({ type: 'rows lost', failure: undelivered(cause, this.#statement.sql) });
+    this.#settle({ type: 'rows lost', failure: undelivered(cause, this.#statement.sql, this.#statement.effect) });
   }
 
   #take(number: number): Page {

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import type { Effect } from '../wire/effect.ts';
 import { causes, interrupted, undelivered } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
@@ -29,6 +30,7 @@ interface Told {
   readonly statement: number;
   readonly observer: StatementObserver;
   readonly sql: string;
+  readonly effect: Effect | undefined;
   readonly isAlone: boolean;
   /** Rows on disk that follow the end; null before the end. */
   rowsToCome: number | null;
@@ -122,7 +124,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#last !== null) this.#trailing.set(this.#last.statement, this.#last);
     const isAlone = after === 'clean' || (after === 'hold' && !this.#isHeld);
     if (after === 'clean') this.#isHeld = false;
-    this.#last = { statement, observer, sql: request.sql, isAlone, rowsToCome: null };
+    this.#last = { statement, observer, sql: request.sql, effect: request.effect, isAlone, rowsToCome: null };
     const { sql, extras, creditBytes, creditRows, gzip } = request;
     this.#channel.post({ type: 'execute', statement, sql, extras, creditBytes, creditRows, gzip, after });
     this.#running = observer;
@@ -158,7 +160,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#state === 'running' && last?.rowsToCome === null) {
       this.#forget(last.statement);
       this.#channel.post({ type: 'cancel', statement: last.statement });
-      last.observer.failed(interrupted(causes.credentialsRefused(), last.sql, last.isAlone));
+      last.observer.failed(interrupted(causes.credentialsRefused(), last.sql, last.isAlone, last.effect));
     }
     if (this.#state !== 'closed') this.emit('revoked');
   }
@@ -291,10 +293,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return true;
   }
 
-  #fail({ statement, observer, sql, isAlone, rowsToCome }: Told, reason: string, mayHaveBegun: boolean): void {
+  #fail({ statement, observer, sql, effect, isAlone, rowsToCome }: Told, reason: string, mayHaveBegun: boolean): void {
     this.#forget(statement);
-    if (rowsToCome !== null) observer.failed(undelivered(causes.spillFailed(reason), sql));
-    else if (mayHaveBegun) observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone));
+    if (rowsToCome !== null) observer.failed(undelivered(causes.spillFailed(reason), sql, effect));
+    else if (mayHaveBegun) observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone, effect));
     else observer.notBegun(reason);
   }
 }

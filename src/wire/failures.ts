@@ -36,16 +36,16 @@ export function failureOf({ code, sqlstate, message, isPassing }: Cause, outcome
  * A failure in the midst of a statement that was sent, of which the end is not known.
  * @param isAlone whether it is of no session, so that nothing is lost but the statement
  */
-export function interrupted(cause: Cause, sql: string, isAlone: boolean): Failure {
-  const isRead = effectOf(sql) === 'read';
+export function interrupted(cause: Cause, sql: string, isAlone: boolean, effect = effectOf(sql)): Failure {
+  const isRead = effect === 'read';
   const unknown = { ...cause, message: `${cause.message}; whether the statement took effect is unknown` };
   const { isPassing, ...lasting } = cause;
   return failureOf(isRead ? (isAlone ? cause : lasting) : unknown, isRead ? 'rolled_back' : 'unknown');
 }
 
 /** A failure of a statement that has ended well, and of which rows are lost. */
-export function undelivered(cause: Cause, sql: string): Failure {
-  return failureOf(cause, effectOf(sql) === 'read' ? 'rolled_back' : 'committed');
+export function undelivered(cause: Cause, sql: string, effect = effectOf(sql)): Failure {
+  return failureOf(cause, effect === 'read' ? 'rolled_back' : 'committed');
 }
 
 /** What the database has left of a statement that it says has failed. */

@@ -1,3 +1,4 @@
+import type { Effect } from './effect.ts';
 import type { Failure } from './failures.ts';
 
 /**
@@ -86,6 +87,9 @@ export type Param = null | boolean | number | string;
 /** One value for one placeholder, or a list with a value for each of as many placeholders as it has values. */
 export type ParamValue = Param | readonly Param[];
 
+/** Params as V8 serializes them: of a large request, which crosses the main thread as bytes. */
+export type PackedParams = Uint8Array;
+
 /** Values for `?`, in order, or for `:name`. */
 export type Params = readonly ParamValue[] | { readonly [name: string]: ParamValue };
 
@@ -111,6 +115,8 @@ export interface SessionState {
 /** What a client wants to be run. */
 export interface Statement {
   readonly sql: string;
+  /** Left out: the text is short, and the effect is found when it is needed. */
+  readonly effect?: Effect;
   /** null: nothing but the text, as with most; cells are written as JSON of their type. */
   readonly extras: StatementExtras | null;
 }
@@ -118,7 +124,7 @@ export interface Statement {
 /** What a statement may come with, beside its text. */
 export interface StatementExtras {
   /** The statement is prepared, and these are bound; null: it is sent as it stands. */
-  readonly params: Params | null;
+  readonly params: Params | PackedParams | null;
   /** System variables to set before; those that the database refuses are passed over. */
   readonly variables: { readonly [name: string]: string };
   readonly cells: CellFormat;

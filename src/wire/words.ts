@@ -1,5 +1,5 @@
-/** What may stand before a word, one at a time (MySQL manual, "Comments"). What is no blank to the server is none here. */
-const nothing = /[ \t\n\v\f\r]+|\(|#[^\n]*|--(?=[ \t\n\v\f\r]|$)[^\n]*|\/\*(?![!M])[\s\S]*?\*\//y;
+/** What may stand before a word, one run at a time (MySQL manual, "Comments"). What is no blank to the server is none here. */
+const nothing = /[ \t\n\v\f\r(]+|#[^\n]*|--(?=[ \t\n\v\f\r]|$)[^\n]*|\/\*(?![!M])[\s\S]*?\*\//y;
 /** All that the server may take as part of one word: more of it makes no keyword. */
 const sqlWord = /[\w$\u0080-\uffff]+/y;
 

@@ -1,3 +1,4 @@
+import { deserialize } from 'node:v8';
 import { effectOf } from '../wire/effect.ts';
 import { type Cause, causes } from '../wire/failures.ts';
 import type { ToWorker, WorkerLimits } from '../wire/messages.ts';
@@ -109,7 +110,8 @@ export class Surroundings {
 
   /** Sends a statement, or tells it that it is not sent. */
   send(execution: Execution, { extras }: ToWorker & { type: 'execute' }): void {
-    const { variables, params } = extras ?? noExtras;
+    const { variables, params: given } = extras ?? noExtras;
+    const params = given instanceof Uint8Array ? (deserialize(given) as Params) : given;
     this.#behind = null;
     this.#told = null;
     this.#statementsSinceReset++;

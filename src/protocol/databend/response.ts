@@ -2,8 +2,8 @@ import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts'
 import type { QueryState } from '../../query/state.ts';
 import type { Removal } from '../../removals.ts';
 import type { Failure } from '../../wire/failures.ts';
+import { firstWordOf, mentionsRollup, type SqlTraits } from '../../wire/sql-traits.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
-import { wordAt } from '../../wire/words.ts';
 import { heapBytes } from '../heap-bytes.ts';
 import { aroundRows, type QueryFacts, type QueryReplies, type Reply } from '../reply.ts';
 import { type ClientSession, type Handles, sessionAfter, sessionWithoutHeld } from './session.ts';
@@ -46,6 +46,8 @@ export interface RepliesOptions {
   /** As the client has sent it. */
   readonly session: ClientSession;
   readonly sql: string;
+  /** Left out: the SQL is short, and they are found here. */
+  readonly traits?: SqlTraits | undefined;
   /** Left out: the server's own. */
   readonly resultTimeoutSecs?: number | undefined;
   /**
@@ -75,7 +77,10 @@ export class DatabendReplies implements QueryReplies {
   /** The latest page that can be asked for again, and the session that it was sent with. */
   #last: SentPage = { number: -1, isEnd: false, session: null };
 
-  constructor(server: DatabendServer, { user, session, sql, resultTimeoutSecs, readsFinalAlone }: RepliesOptions) {
+  constructor(
+    server: DatabendServer,
+    { user, session, sql, traits, resultTimeoutSecs, readsFinalAlone }: RepliesOptions,
+  ) {
     this.#server = server;
     this.#user = user;
     this.#session = session;
@@ -83,8 +88,9 @@ export class DatabendReplies implements QueryReplies {
     this.#settings = session.settings;
     this.#resultTimeoutSecs = resultTimeoutSecs ?? server.resultTimeoutSecs;
     this.#readsFinalAlone = readsFinalAlone;
-    this.#counted = counted[wordAt(sql, 0)?.word ?? ''] ?? null;
-    this.#mayRollUp = /\brollup\b/i.test(sql);
+    const { firstWord, hasRollup } = traits ?? { firstWord: firstWordOf(sql), hasRollup: mentionsRollup(sql) };
+    this.#counted = counted[firstWord ?? ''] ?? null;
+    this.#mayRollUp = hasRollup;
   }
 
   page(query: QueryFacts, page: Page, isPosted: boolean): Reply {

@@ -1,0 +1,127 @@
+import { Piscina } from 'piscina';
+import type { Observe } from '../events.ts';
+import { digestOf, type ParsedBody, parseBody } from '../protocol/body.ts';
+import { InvalidRequestError } from '../protocol/invalid-request.ts';
+import type { RequestLimits } from '../protocol/request.ts';
+import { Queue, type Waiter } from '../query/queue.ts';
+import { RequestAbortedError } from './body.ts';
+import { httpErrors } from './http-error.ts';
+import type { ParseResult, ParseTask } from './parser-thread.ts';
+
+export interface BodyParserOptions {
+  readonly limits: RequestLimits;
+  /** Large bodies that may wait at once. */
+  readonly waitingMax: number;
+  readonly waitSecs: number;
+}
+
+export interface BodyToParse {
+  readonly user: string;
+  readonly dialect: ParsedBody['dialect'];
+  readonly bytes: Buffer;
+  readonly wantsDigest: boolean;
+  /** Whether the client has gone, so that nobody waits for the body. */
+  readonly isAbandoned: () => boolean;
+}
+
+export interface ParsedRequest {
+  readonly body: ParsedBody;
+  /** SHA-256 of the bytes, in Base64; null if it was not asked for. */
+  readonly digest: string | null;
+}
+
+/** A larger body goes to the parser thread. At this size, the worst one takes the main thread about 10 ms. */
+const mainThreadBytesMax = 64 * 1024;
+const threadIdleMs = 30_000;
+/** What is parsed is short-lived, and much of it is one string, which lies outside of the young generation. */
+const youngGenerationMb = 8;
+
+/**
+ * Parses the bodies of POSTs: small ones at once; large ones in a thread of their own, which is started for the first of them,
+ * one at a time, users in turn, so that neither the main thread nor a thread that streams rows is held up.
+ */
+export class BodyParser implements AsyncDisposable {
+  readonly #options: BodyParserOptions;
+  readonly #observe: Observe;
+  readonly #queue: Queue;
+  #piscina: Piscina | null = null;
+  #isBusy = false;
+
+  constructor(options: BodyParserOptions, observe: Observe) {
+    this.#options = options;
+    this.#observe = observe;
+    const { waitingMax, waitSecs } = options;
+    this.#queue = new Queue({ waitingMax, waitMs: waitSecs * 1_000 }, () => !this.#isBusy);
+  }
+
+  /**
+   * @returns not a promise if the body is small
+   * @throws HttpError 400, or 503 if too many large bodies wait; or by the promise, as is RequestAbortedError
+   */
+  parse(given: BodyToParse): ParsedRequest | Promise<ParsedRequest> {
+    const { dialect, bytes, wantsDigest } = given;
+    if (bytes.length > mainThreadBytesMax) return this.#parseInTurn(given);
+    try {
+      const body = parseBody(dialect, bytes, this.#options.limits);
+      return { body, digest: wantsDigest ? digestOf(bytes) : null };
+    } catch (error) {
+      throw error instanceof InvalidRequestError ? httpErrors.badRequest(error.message) : error;
+    }
+  }
+
+  #parseInTurn(given: BodyToParse): Promise<ParsedRequest> {
+    if (this.#queue.isFull) throw httpErrors.unavailable('too many large bodies wait to be parsed (--queue_max)');
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = {
+        user: given.user,
+        needsConnection: false,
+        start: () => {
+          if (given.isAbandoned()) reject(new RequestAbortedError('the client went away before its body was parsed'));
+          else this.#parseInThread(given).then(resolve, reject);
+          return true;
+        },
+        giveUp: () => {
+          const { waitSecs } = this.#options;
+          reject(httpErrors.unavailable(`the body waited ${waitSecs} s to be parsed (--queue_wait_secs)`));
+        },
+      };
+      this.#queue.add(waiter);
+      this.#queue.advance();
+    });
+  }
+
+  async #parseInThread({ dialect, bytes, wantsDigest }: BodyToParse): Promise<ParsedRequest> {
+    this.#isBusy = true;
+    try {
+      this.#piscina ??= this.#startPool();
+      const task: ParseTask = { dialect, bytes, wantsDigest, limits: this.#options.limits };
+      // Its memory is its own: a smaller one might lie in a pool of Node's.
+      const transferList = [bytes.buffer as ArrayBuffer];
+      const result = (await this.#piscina.run(task, { transferList })) as ParseResult;
+      if ('invalid' in result) throw httpErrors.badRequest(result.invalid);
+      return result;
+    } finally {
+      this.#isBusy = false;
+      this.#queue.advance();
+    }
+  }
+
+  #startPool(): Piscina {
+    const piscina = new Piscina({
+      filename: new URL('./parser-thread.js', import.meta.url).href,
+      minThreads: 0,
+      maxThreads: 1,
+      idleTimeout: threadIdleMs,
+      resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
+      // The default blocks the thread while it waits for tasks, and costs the main thread a wake-up by a system call.
+      atomics: 'disabled',
+    });
+    piscina.on('error', (error: Error) => this.#observe({ type: 'worker_failed', error }));
+    return piscina;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#queue.close();
+    await this.#piscina?.destroy();
+  }
+}

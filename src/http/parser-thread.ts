@@ -1,0 +1,39 @@
+import { Piscina } from 'piscina';
+import { digestOf, type ParsedBody, packed, parseBody } from '../protocol/body.ts';
+import { InvalidRequestError } from '../protocol/invalid-request.ts';
+import type { RequestLimits } from '../protocol/request.ts';
+
+type Moving = ReturnType<typeof Piscina.move>;
+
+export interface ParseTask {
+  readonly dialect: ParsedBody['dialect'];
+  readonly bytes: Uint8Array;
+  readonly wantsDigest: boolean;
+  readonly limits: RequestLimits;
+}
+
+export type ParseResult =
+  | { readonly body: ParsedBody; readonly digest: string | null }
+  /** The text of an InvalidRequestError, whose class does not cross threads. */
+  | { readonly invalid: string };
+
+/** Piscina's task: parses one large body. */
+export default function parse({ dialect, bytes, wantsDigest, limits }: ParseTask): ParseResult | Moving {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  try {
+    const body = packed(parseBody(dialect, buffer, limits));
+    const result: ParseResult = { body, digest: wantsDigest ? digestOf(buffer) : null };
+    const { params } = body.request;
+    return params instanceof Uint8Array ? moving(result, params.buffer as ArrayBuffer) : result;
+  } catch (error) {
+    if (error instanceof InvalidRequestError) return { invalid: error.message };
+    throw error;
+  }
+}
+
+/** A result whose memory is handed over instead of copied. */
+function moving(result: ParseResult, memory: ArrayBuffer): Moving {
+  return Piscina.move({ [Piscina.transferableSymbol]: memory, [Piscina.valueSymbol]: result } as unknown as Parameters<
+    typeof Piscina.move
+  >[0]);
+}

@@ -1,0 +1,37 @@
+import { hash } from 'node:crypto';
+import { serialize } from 'node:v8';
+import { traitsOf } from '../wire/sql-traits.ts';
+import type { PackedParams } from '../wire/statement.ts';
+import { type DatabendBody, parseBody as parseDatabend } from './databend/request.ts';
+import type { QueryRequest, RequestLimits } from './request.ts';
+import { parseQueryRequest as parseV1 } from './v1/request.ts';
+
+/** A body of POST /v1/query as it was parsed, by its dialect. */
+export type ParsedBody =
+  | { readonly dialect: 'v1'; readonly request: QueryRequest }
+  | ({ readonly dialect: 'databend' } & DatabendBody);
+
+/** @throws InvalidRequestError */
+export function parseBody(dialect: ParsedBody['dialect'], bytes: Buffer, limits: RequestLimits): ParsedBody {
+  return dialect === 'v1' ? { dialect, request: parseV1(bytes, limits) } : { dialect, ...parseDatabend(bytes, limits) };
+}
+
+/**
+ * The same for a body that is large: what the main thread needs of the SQL is found beforehand, and the params are packed, so
+ * that they cross it as bytes.
+ */
+export function packed(body: ParsedBody): ParsedBody {
+  const { sql, params } = body.request;
+  const more = {
+    traits: traitsOf(sql),
+    ...(params === undefined ? {} : { params: serialize(params) as PackedParams }),
+  };
+  return body.dialect === 'v1'
+    ? { ...body, request: { ...body.request, ...more } }
+    : { ...body, request: { ...body.request, ...more } };
+}
+
+/** SHA-256 in Base64: whether two bodies are the same. */
+export function digestOf(bytes: Buffer): string {
+  return hash('sha256', bytes, 'base64');
+}

@@ -1,0 +1,94 @@
+import { hash } from 'node:crypto';
+import { deserialize } from 'node:v8';
+import t, { type Test } from 'tap';
+import { RequestAbortedError } from '#src/http/body.js';
+import { BodyParser, type BodyToParse, type ParsedRequest } from '#src/http/body-parser.js';
+import { HttpError } from '#src/http/http-error.js';
+
+const KIB = 1024;
+
+const limits = {
+  waitSecsMax: 50,
+  pageRowsMax: 1_000_000,
+  bufferRowsMax: 5_000_000,
+  statementTimeoutSecs: 3_600,
+  resultTimeoutSecsMax: 3_600,
+  paramsMax: 65_535,
+  clientSessionBytesMax: 65_536,
+};
+
+t.test('B2: a small body is parsed at once, and a large one in another thread, to the same', async (t) => {
+  const parser = open(t);
+  for (const dialect of ['v1', 'databend'] as const) {
+    const text = (length: number) =>
+      JSON.stringify({ sql: `SELECT '${'ä'.repeat(length)}' FROM a WITH ROLLUP`, params: [1, 'x'] });
+    const small = parser.parse(body(text(1), { dialect, wantsDigest: true }));
+    if (small instanceof Promise) throw new Error('it was not parsed at once');
+    const large = parser.parse(body(text(200 * KIB), { dialect, wantsDigest: true }));
+    t.type(large, Promise);
+    const { body: parsed, digest } = await large;
+    t.equal(digest, hash('sha256', text(200 * KIB), 'base64'));
+    const { sql, params, traits, ...rest } = parsed.request;
+    t.equal(sql, JSON.parse(text(200 * KIB)).sql);
+    t.strictSame(deserialize(params as Uint8Array), [1, 'x'], 'the params are packed');
+    t.strictSame(traits, { effect: 'read', firstWord: 'SELECT', hasRollup: true });
+    const { sql: _, params: __, ...smallRest } = small.body.request;
+    t.strictSame(rest, smallRest);
+  }
+});
+
+t.test('B2: a large body that is refused gives its reason', async (t) => {
+  const parser = open(t);
+  for (const [text, reason] of [
+    [`{"sql":"","params":[${'1,'.repeat(100 * KIB)}`, /--params_max/],
+    [`{"sql":"x"${' '.repeat(100 * KIB)}`, /not JSON/],
+    [`{"sql":1${' '.repeat(100 * KIB)}}`, /"sql" must be a string/],
+  ] as const) {
+    const error = await errorOf(async () => parser.parse(body(text)));
+    t.type(error, HttpError);
+    t.match(error, { status: 400, message: reason });
+  }
+});
+
+t.test('B2: large bodies are parsed one at a time, users in turn', async (t) => {
+  const parser = open(t);
+  const order: string[] = [];
+  const large = `{"sql":"${'x'.repeat(100 * KIB)}"}`;
+  const parse = async (user: string): Promise<void> => {
+    await parser.parse(body(large, { user }));
+    order.push(user);
+  };
+  await Promise.all(['greedy', 'greedy', 'greedy', 'greedy', 'modest'].map(parse));
+  t.ok(order.indexOf('modest') <= 2, `${order}`);
+});
+
+t.test('B2: a large body waits no longer than its client, and no more wait than may', async (t) => {
+  const parser = open(t, 1);
+  const large = `{"sql":"${'x'.repeat(100 * KIB)}"}`;
+  const first = parser.parse(body(large));
+  const second = errorOf(async () => parser.parse(body(large, { isAbandoned: () => true })));
+  const third = await errorOf(async () => parser.parse(body(large)));
+  t.match(third, { status: 503, message: /--queue_max/ });
+  t.ok(await first);
+  t.type(await second, RequestAbortedError);
+});
+
+function open(t: Test, waitingMax = 100): BodyParser {
+  const parser = new BodyParser({ limits, waitingMax, waitSecs: 60 }, () => {});
+  t.teardown(() => parser[Symbol.asyncDispose]());
+  return parser;
+}
+
+function body(text: string, changed: Partial<BodyToParse> = {}): BodyToParse {
+  // Of its own memory, as it is read.
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  bytes.write(text);
+  return { user: 'ann', dialect: 'v1', bytes, wantsDigest: false, isAbandoned: () => false, ...changed };
+}
+
+async function errorOf(parse: () => Promise<ParsedRequest>): Promise<unknown> {
+  return parse().then(
+    () => null,
+    (error: unknown) => error,
+  );
+}

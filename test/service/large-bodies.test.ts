@@ -1,0 +1,112 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import { sharedServers } from '../support/servers.ts';
+import { post, type RequestOptions, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { canMeasureTurns } from '../support/turn-probe.ts';
+import { until } from '../support/until.ts';
+
+/* One request does not hold up all others, whatever is in its body. */
+
+t.setTimeout(240_000);
+
+const MIB = 1024 * 1024;
+/** The most CPU time that the main thread may take at a time: ten times what is promised, which no test of a shared machine can hold. */
+const turnMsMax = 500;
+
+const fill = (make: (index: number) => string): string => {
+  const parts: string[] = [];
+  for (let index = 0, length = 0; length < 16 * MIB - 100; index++) {
+    const part = make(index);
+    parts.push(part);
+    length += part.length + 1;
+  }
+  return parts.slice(0, -1).join();
+};
+
+/** Bodies of 16 MiB, and what they are answered with. */
+const bodies: readonly (readonly [name: string, make: () => string, reason: RegExp])[] = [
+  ['a million keys in params', () => `{"sql":"SELECT 1","params":{${fill((n) => `"k${n}":1`)}}}`, /--params_max/],
+  ['a million members', () => `{"sql":"SELECT 1",${fill((n) => `"k${n}":1`)}}`, /more than 10000 values/],
+  ['a million settings', () => `{"session":{"settings":{${fill((n) => `"k${n}":"1"`)}}}}`, /more than 10000 values/],
+  ['five million lists', () => `{"sql":"SELECT 1","params":[${fill(() => '[]')}]}`, /--params_max/],
+  ['five million lists in a list', () => `{"sql":"SELECT 1","params":[[${fill(() => '[]')}]]}`, /--params_max/],
+  ['eight million params', () => `{"sql":"SELECT 1","params":[${fill(() => '1')}]}`, /--params_max/],
+  ['deep brackets', () => `{"params":[${'['.repeat(8 * MIB - 100)}${']'.repeat(8 * MIB - 100)}]}`, /deeper than 100/],
+  ['brackets that do not end', () => '['.repeat(16 * MIB), /deeper than 100/],
+  ['a number of 16 MiB', () => `{"sql":"SELECT ?","params":[0.${'1'.repeat(16 * MIB - 100)}]}`, /as a string/],
+  ['text that is not JSON', () => `{"sql":"SELECT 1"${' '.repeat(16 * MIB - 100)}`, /not JSON/],
+  ['SQL of 16 MiB', () => `{"sql":"SELECT 1 /* ${'ä'.repeat(8 * MIB - 100)} */"}`, /Succeeded/],
+  ['SQL of 16 MiB of parentheses', () => `{"sql":"${'('.repeat(16 * MIB - 100)}"}`, /Failed|"error":\{/],
+  ['a param of 16 MiB', () => `{"sql":"SELECT LENGTH(?)","params":["${'x'.repeat(16 * MIB - 100)}"]}`, /16777116/],
+  [
+    'as many params as are allowed',
+    () => `{"sql":"SELECT ${'?+'.repeat(65_534)}0*?","params":[${Array.from({ length: 65_535 }, () => 1)}]}`,
+    /65534|Failed|"error":\{/,
+  ],
+];
+
+const [server] = await sharedServers();
+if (server === undefined) throw new Error('there is no server');
+
+t.test('B2: no body holds the main thread', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-turns-'));
+  const file = join(folder, 'turns');
+  const sluice = await startSluice(
+    ['--mysql_url', `mysql://root@127.0.0.1:${new URL(server.url).port}`, '--read_only'],
+    {
+      NODE_OPTIONS: `--import ${fileURLToPath(new URL('../support/turn-probe.js', import.meta.url))}`,
+      TURN_PROBE_FILE: file,
+    },
+  );
+  t.teardown(async () => {
+    await sluice.kill();
+    rmSync(folder, { recursive: true });
+  });
+  const holds = async (name: string, send: () => Promise<{ readonly text: string }>, reason: RegExp): Promise<void> => {
+    await longestTurnMs(sluice, file);
+    const { text } = await send();
+    t.match(text, reason, name);
+    const turnMs = await longestTurnMs(sluice, file);
+    t.ok(turnMs < turnMsMax, `${name}: ${turnMs} ms`);
+    t.comment(`${name}: ${turnMs} ms`);
+  };
+  for (const [name, make, reason] of bodies) {
+    const body = Buffer.from(make());
+    const gzip = gzipSync(body, { level: 1 });
+    const ways: [string, Uint8Array, RequestOptions['headers']][] = [
+      ['v1', body, { 'idempotency-key': name.replaceAll(' ', '-') }],
+      ['databend, gzip', gzip, { 'user-agent': 'databend-client-go/1', 'content-encoding': 'gzip' }],
+    ];
+    for (const [way, bytes, headers] of ways) {
+      await holds(`${name}, ${way}`, () => post(sluice.url, bytes, { headers: { ...headers } }), reason);
+    }
+  }
+  const heartbeat = Buffer.from(`{"node_to_queries":{"a":[${fill(() => '""').slice(0, 250_001)}]}}`);
+  await holds('a heartbeat', () => beat(sluice.url, heartbeat), /more than 10000/);
+});
+
+async function beat(base: string, body: Uint8Array<ArrayBuffer>): Promise<{ readonly text: string }> {
+  const authorization = `Basic ${Buffer.from('root:').toString('base64')}`;
+  const headers = { authorization, 'content-type': 'application/json', 'user-agent': 'databend-client-go/1' };
+  const reply = await fetch(`${base}/v1/session/heartbeat`, { method: 'POST', headers, body });
+  return { text: await reply.text() };
+}
+
+async function longestTurnMs({ child }: SluiceProcess, file: string): Promise<number> {
+  if (!canMeasureTurns) return 0;
+  const lines = (): string[] => {
+    try {
+      return readFileSync(file, 'utf8').split('\n').slice(0, -1);
+    } catch {
+      return [];
+    }
+  };
+  const before = lines().length;
+  child.kill('SIGUSR2');
+  const after = await until(lines, ({ length }) => length > before);
+  return Number(after.at(-1));
+}
