@@ -55,6 +55,8 @@ export type ServiceEvent =
   | { readonly type: 'http_connection_refused'; readonly reason: string }
   /** The database could not be reached, or refused a connection for a reason other than its login. */
   | { readonly type: 'connect_failed'; readonly reason: string; readonly isOutOfDescriptors: boolean }
+  /** The database refused a connection because it has as many as it accepts. */
+  | { readonly type: 'database_full'; readonly reason: string }
   /** The database does not accept what --mysql_url says. */
   | { readonly type: 'database_login_refused'; readonly reason: string }
   /** A client's user or password was wrong, or was not tried because too many had been. */

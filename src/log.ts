@@ -49,6 +49,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'trouble_ended':
       return 'info';
     case 'connect_failed':
+    case 'database_full':
     case 'descriptors_exhausted':
     case 'database_login_refused':
     case 'http_connection_refused':

@@ -68,6 +68,7 @@ export class Metrics {
       case 'request_failed':
       case 'accept_failed':
       case 'connect_failed':
+      case 'database_full':
       case 'descriptors_exhausted':
       case 'database_login_refused':
       case 'http_connection_refused':

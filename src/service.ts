@@ -222,6 +222,7 @@ function build(
   const troubles: Troubles = new Troubles(
     {
       database_unavailable: { quietMs: 2_000, isOver: () => readiness.isReachable() },
+      database_full: { quietMs: 5_000 },
       database_login_refused: { quietMs: 6_000, isOver: async () => (await readiness.whyNot()) === null },
       out_of_descriptors: { quietMs: 5_000 },
       http_connections_full: { quietMs: 5_000 },
@@ -262,6 +263,7 @@ function build(
       connectionsPerUserMax: connectionsPerUserMax(config),
       connectionIdleMs: config.connection_idle_secs * 1_000,
       // Each login opens a connection, which the statement that it was for is to find.
+      loginWaitMs: config.connect_timeout_secs * 1_000,
       connectionAgeMs: Math.max(config.auth_cache_secs, 1) * 1_000,
     },
     workers,

@@ -3,6 +3,7 @@ import type { Observe, ServiceEvent } from './events.ts';
 /** A condition that lasts and may fail many requests. It is logged when it begins and when it ends. */
 export type TroubleName =
   | 'database_unavailable'
+  | 'database_full'
   | 'database_login_refused'
   | 'out_of_descriptors'
   | 'http_connections_full'
@@ -95,6 +96,8 @@ function troubleOf(event: ServiceEvent): TroubleName | null {
   switch (event.type) {
     case 'connect_failed':
       return event.isOutOfDescriptors ? 'out_of_descriptors' : 'database_unavailable';
+    case 'database_full':
+      return 'database_full';
     case 'database_login_refused':
       return 'database_login_refused';
     case 'descriptors_exhausted':

@@ -43,6 +43,7 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'accept_failed', error: new Error('socket') }, 'error'],
   [{ type: 'connect_failed', reason: 'ECONNREFUSED', isOutOfDescriptors: false }, 'debug'],
   [{ type: 'descriptors_exhausted', reason: 'EMFILE' }, 'debug'],
+  [{ type: 'database_full', reason: 'Too many connections' }, 'debug'],
   [{ type: 'database_login_refused', reason: 'Access denied' }, 'debug'],
   [{ type: 'http_connection_refused', reason: '--http_connections_max' }, 'debug'],
   [{ type: 'login_failed', user: 'root', reason: 'Access denied', isBlocked: false }, 'debug'],

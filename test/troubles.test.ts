@@ -8,6 +8,7 @@ function make(quietMs: number, isOver?: () => Promise<boolean>) {
   const option = isOver === undefined ? { quietMs } : { quietMs, isOver };
   const options: TroublesOptions = {
     database_unavailable: option,
+    database_full: option,
     database_login_refused: option,
     out_of_descriptors: option,
     http_connections_full: option,

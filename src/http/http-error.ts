@@ -54,6 +54,8 @@ export function refusal(error: RefusedError | BlockedError | RequestMemoryError)
       return httpErrors.tooManyRequests(message);
     case 'database':
     case 'unavailable':
+    case 'full':
+    case 'user full':
       return httpErrors.unavailable(message);
   }
 }

@@ -19,6 +19,9 @@ import { httpErrors } from './http-error.ts';
 /** Where a statement may run; a failure if it cannot run anywhere. */
 export type Place = Session | Failure;
 
+/** null: it has to wait. */
+type Opened = Place | null | Promise<Place | null>;
+
 /** Brings statements to their sessions: at once if there is what they need, else when it is their turn. */
 export class Statements {
   readonly #sessions: Sessions;
@@ -36,13 +39,17 @@ export class Statements {
   /**
    * Where the statement may run now.
    * @returns null if it has to wait for memory or a connection, and may
-   * @throws HttpError 503 if it would have to wait and too many do
-   * @throws RefusedError, be it by the promise
+   * @throws HttpError 503, also by the promise, if it would have to wait and too many do
+   * @throws RefusedError, also by the promise
    */
-  place(body: QueryRequest, account: Account): Place | Promise<Place> | null {
+  place(body: QueryRequest, account: Account): Opened {
     // Whenever there is a connection again, the queue has been gone through: those of others who wait must not have it.
     const isNext = body.session.type === 'old' || !this.#queue.hasWaiting(account.user);
     const place = isNext && this.#buffers.hasRoomFor(account.user) ? this.#open(body, account) : null;
+    return place instanceof Promise ? place.then((opened) => this.#checkQueue(opened)) : this.#checkQueue(place);
+  }
+
+  #checkQueue(place: Place | null): Place | null {
     if (place === null && this.#queue.isFull) {
       throw httpErrors.unavailable('as many statements wait for a connection or for memory as may (--queue_max)');
     }
@@ -69,7 +76,7 @@ export class Statements {
 
   #runInTurn(body: QueryRequest, account: Account, sessionId: string): RunStatement {
     return (request, observer) => {
-      const open = (): Place | Promise<Place> | null => this.#open(body, account, sessionId);
+      const open = (): Opened => this.#open(body, account, sessionId);
       const needsConnection = body.session.type !== 'old';
       const waiter = { user: account.user, needsConnection, open };
       const statement = new QueuedStatement(waiter, request, observer, this.#queue, this.#queueWaitSecs);
@@ -79,8 +86,8 @@ export class Statements {
     };
   }
 
-  /** @returns null if there is no connection for it */
-  #open({ session }: QueryRequest, account: Account, sessionId?: string): Place | Promise<Place> | null {
+  /** @returns null, also by the promise, if there is no connection for it */
+  #open({ session }: QueryRequest, account: Account, sessionId?: string): Opened {
     if (session.type === 'old') {
       const { id } = session;
       const found = this.#sessions.find(id, account.user);
@@ -95,7 +102,7 @@ export class Statements {
       session.type === 'carried'
         ? this.#sessions.openCarried(account, session.database, session.client, sessionId)
         : this.#sessions.open(account, session.database, session.maxIdleSecs * 1_000, sessionId);
-    return opened instanceof Promise ? opened.catch(failureOfDatabase) : opened;
+    return opened instanceof Promise ? opened.catch(placeOfRefusal) : opened;
   }
 }
 
@@ -104,20 +111,17 @@ class QueuedStatement implements StatementHandle, Waiter {
   readonly user: string;
   readonly needsConnection: boolean;
   /** Opens its session; null when that is done, since it knows a password. */
-  #open: (() => Place | Promise<Place> | null) | null;
+  #open: (() => Opened) | null;
   readonly #request: StatementRequest;
   readonly #observer: StatementObserver;
   readonly #queue: Queue;
   readonly #waitSecs: number;
   #handle: StatementHandle | null = null;
   #isCancelled = false;
+  readonly #queuedAt = performance.now();
 
   constructor(
-    {
-      user,
-      needsConnection,
-      open,
-    }: { user: string; needsConnection: boolean; open: () => Place | Promise<Place> | null },
+    { user, needsConnection, open }: { user: string; needsConnection: boolean; open: () => Opened },
     request: StatementRequest,
     observer: StatementObserver,
     queue: Queue,
@@ -133,9 +137,10 @@ class QueuedStatement implements StatementHandle, Waiter {
   }
 
   start(): boolean {
-    let place: Place | Promise<Place> | null | undefined;
+    const open = this.#open;
+    let place: Opened | undefined;
     try {
-      place = this.#open?.();
+      place = open?.();
     } catch (error) {
       this.#fail(error);
     }
@@ -143,7 +148,7 @@ class QueuedStatement implements StatementHandle, Waiter {
     this.#open = null;
     if (place instanceof Promise) {
       place.then(
-        (opened) => this.#run(opened),
+        (opened) => (opened === null ? this.#waitAgain(open) : this.#run(opened)),
         (error: unknown) => this.#fail(error),
       );
     } else if (place !== undefined) {
@@ -173,6 +178,13 @@ class QueuedStatement implements StatementHandle, Waiter {
     this.#isCancelled = true;
     if (this.#handle !== null) this.#handle.cancel();
     else this.#queue.remove(this);
+  }
+
+  /** The database has refused the connection that it was begun on, since a limit of its own is reached. */
+  #waitAgain(open: (() => Opened) | null): void {
+    if (this.#isCancelled) return;
+    this.#open = open;
+    this.#queue.putBack(this, performance.now() - this.#queuedAt);
   }
 
   #run(place: Place): void {
@@ -207,10 +219,13 @@ export function isSession(place: Place): place is Session {
   return 'id' in place;
 }
 
-/** Why the statement fails, of a connection that the database refused on its account. */
-function failureOfDatabase(error: unknown): Failure {
-  if (error instanceof RefusedError && error.refusal.kind === 'database') {
-    return failureOf(error.refusal.failure, 'not_started');
-  }
+/**
+ * What becomes of a statement whose connection the database has refused: it fails if it is the reason, and waits if the database
+ * accepts no more connections.
+ */
+function placeOfRefusal(error: unknown): Failure | null {
+  const refusal = error instanceof RefusedError ? error.refusal : null;
+  if (refusal?.kind === 'database') return failureOf(refusal.failure, 'not_started');
+  if (refusal?.kind === 'full' || refusal?.kind === 'user full') return null;
   throw error;
 }

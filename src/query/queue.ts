@@ -53,13 +53,27 @@ export class Queue {
   }
 
   add(waiter: Waiter): void {
+    const place = this.#placeOf(waiter, this.#options.waitMs);
+    const places = this.#users.get(waiter.user);
+    if (places === undefined) this.#users.set(waiter.user, [place]);
+    else places.push(place);
+  }
+
+  /**
+   * Takes a statement back that was begun and got no connection. It is the next of its user.
+   * @param waitedMs how long it has waited before
+   */
+  putBack(waiter: Waiter, waitedMs: number): void {
+    const place = this.#placeOf(waiter, Math.max(0, this.#options.waitMs - waitedMs));
+    this.#users.set(waiter.user, [place, ...(this.#users.get(waiter.user) ?? [])]);
+  }
+
+  #placeOf(waiter: Waiter, waitMs: number): Place {
+    this.#size++;
     const timer = setTimeout(() => {
       if (this.remove(waiter)) waiter.giveUp();
-    }, this.#options.waitMs);
-    const places = this.#users.get(waiter.user);
-    if (places === undefined) this.#users.set(waiter.user, [{ waiter, timer }]);
-    else places.push({ waiter, timer });
-    this.#size++;
+    }, waitMs);
+    return { waiter, timer };
   }
 
   /** @returns whether it was waiting */

@@ -43,6 +43,16 @@ interface Failures {
 }
 
 const failuresMs = 60_000;
+/** For how long after their last check credentials are still trusted if the database accepts no connection to check them. */
+const uncheckedMsMax = 300_000;
+/** How soon the check is tried again then. */
+const recheckMs = 1_000;
+
+/** As `Date.now()` tells the time. */
+interface Trust {
+  readonly checkedAt: number;
+  readonly until: number;
+}
 
 /** Asks the database whether a user and password are right, and remembers a yes for a while, as a keyed hash. */
 export class Accounts {
@@ -51,7 +61,7 @@ export class Accounts {
   readonly #observe: Observe;
   readonly #key = randomBytes(32).toString('hex');
   /** When each accepted pair stops being trusted, or stopped; the oldest first. */
-  readonly #trusted = new Map<string, number>();
+  readonly #trusted = new Map<string, Trust>();
   readonly #logins = new Map<string, Promise<void>>();
   /** By a hash of the user's name, which may be of any length; the oldest first. */
   readonly #failures = new Map<string, Failures>();
@@ -73,8 +83,8 @@ export class Accounts {
     // No digest leaves the process, so the key may simply come first: there is nothing to be extended.
     const digest = hash('sha256', `${this.#key}${user.length}:${user}${password}`, 'base64');
     const account: Account = { user, password, digest };
-    const until = this.#trusted.get(digest);
-    return until !== undefined && Date.now() < until ? account : this.#ask(account);
+    const trust = this.#trusted.get(digest);
+    return trust !== undefined && Date.now() < trust.until ? account : this.#ask(account);
   }
 
   async #ask(account: Account): Promise<Account> {
@@ -92,10 +102,18 @@ export class Accounts {
   async #login({ user, password, digest }: Account): Promise<void> {
     const asked = Date.now();
     // Whoever knows a password that was right a while ago is not locked out by those who guess.
-    const failures = this.#trusted.has(digest) ? null : this.#admit(user);
+    const trust = this.#trusted.get(digest);
+    const failures = trust === undefined ? this.#admit(user) : null;
+    const mayGoUnchecked = trust !== undefined && asked - trust.checkedAt < uncheckedMsMax;
     try {
-      await this.#leases.login({ login: { user, password, database: null }, digest });
+      await this.#leases.login({ login: { user, password, database: null }, digest }, !mayGoUnchecked);
     } catch (error) {
+      // Else the user could not poll the results of the statements that may be what fills the database.
+      const kind = error instanceof RefusedError ? error.refusal.kind : null;
+      if (mayGoUnchecked && (kind === 'full' || kind === 'user full')) {
+        this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: Date.now() + recheckMs });
+        return;
+      }
       const isDenied = error instanceof RefusedError && error.refusal.kind === 'denied';
       if (isDenied) this.#observeFailed(user, error.message, false);
       else if (failures !== null) failures.count--;
@@ -103,7 +121,7 @@ export class Accounts {
     }
     if (failures !== null) failures.count--;
     this.#trusted.delete(digest);
-    this.#trusted.set(digest, asked + this.#options.cacheMs);
+    this.#trusted.set(digest, { checkedAt: asked, until: asked + this.#options.cacheMs });
     for (const oldest of this.#trusted.keys()) {
       if (this.#trusted.size <= this.#options.cacheMax) break;
       this.#trusted.delete(oldest);

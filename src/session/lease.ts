@@ -43,6 +43,8 @@ interface LeaseEvents {
   left: [state: SessionState];
   /** The connection is gone; nothing follows. Not emitted after `close`. */
   lost: [reason: string];
+  /** A statement of it cannot be killed as long as the database accepts no more connections. */
+  crowded: [];
   /** The database no longer accepts the credentials of its login. The statement that ran has been told so. */
   revoked: [];
 }
@@ -57,6 +59,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
   databaseVersion = '';
   /** When its login was begun, as `performance.now()` tells the time. */
   readonly openedAt = performance.now();
+  /** The most connections that the database accepts, from all clients, as it said when this one was opened. */
+  databaseConnectionsMax = Number.POSITIVE_INFINITY;
+  /** The most that it accepts from the user; 0: no limit. */
+  userConnectionsMax = 0;
   /** Whether it can serve another statement, or session, after its first. */
   isReusable = true;
   readonly #channel: LeaseChannel;
@@ -182,9 +188,14 @@ export class Lease extends EventEmitter<LeaseEvents> {
       case 'pong':
       case 'swept':
         return;
+      case 'crowded':
+        this.emit('crowded');
+        return;
       case 'opened':
         this.#state = 'idle';
         this.databaseVersion = message.version;
+        this.databaseConnectionsMax = message.connectionsMax;
+        this.userConnectionsMax = message.userConnectionsMax;
         this.isReusable = message.hasInitConnectRun !== true;
         this.#opened?.resolve();
         this.#opened = null;

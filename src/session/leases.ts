@@ -1,8 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import type { Login } from '../wire/messages.ts';
 import { Lease, RefusedError } from './lease.ts';
-import { mayTakeMore } from './share.ts';
+import { OpenBackoff } from './open-backoff.ts';
+import { mayTakeMore, type SharedLimit } from './share.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 export interface LeasesOptions {
@@ -19,6 +21,8 @@ export interface LeasesOptions {
    * login (MariaDB manual, "GRANT"), and both servers leave the connections of a dropped user open.
    */
   readonly connectionAgeMs: number;
+  /** How long a login is tried again while the database accepts no more connections. */
+  readonly loginWaitMs: number;
 }
 
 /** Whose connection: connections are shared only between statements of the same user, password and schema. */
@@ -27,6 +31,10 @@ export interface LeaseOwner {
   /** A keyed hash of user and password (see accounts.ts). */
   readonly digest: string;
 }
+
+/** Between two attempts of a login, while the database accepts no more connections. */
+const loginRetryMsMin = 50;
+const loginRetryMsMax = 1_000;
 
 /** What is known of a connection that is lent out. The password is not: a connection that is open needs none on this thread. */
 interface Loan {
@@ -49,12 +57,19 @@ export class Leases {
   readonly #options: LeasesOptions;
   readonly #workers: WorkerPool;
   readonly #observe: Observe;
-  readonly #idle = new Map<string, { lease: Lease; since: number }[]>();
+  readonly #idle = new Map<string, { lease: Lease; user: string; since: number }[]>();
   readonly #lent = new Map<Lease, Loan>();
   /** Connections that are lent out, or are being opened for that, by user. */
   readonly #inUse = new Counts();
   readonly #sweepTimer: NodeJS.Timeout;
   #opening = 0;
+  readonly #backoff = new OpenBackoff(() => this.onFree?.());
+  /** Connections that are closed when they are given back, for logins and kills that the database has refused for want of room. */
+  #owed = 0;
+  /** What the database accepts, less a reserve for logins and kills. */
+  #databaseMax = Number.POSITIVE_INFINITY;
+  /** The same for users whose account has a limit of its own. */
+  readonly #userMax = new Map<string, number>();
   #databaseVersion = '';
 
   constructor(options: LeasesOptions, workers: WorkerPool, observe: Observe) {
@@ -66,12 +81,14 @@ export class Leases {
 
   /**
    * A connection that is as new, for the caller alone until it is given back or closed; at once if one waits for use.
-   * @returns null if all that there may be are in use, or the user has its share of them
-   * @throws RefusedError by the promise, if the database refuses the login or cannot be reached
+   * @returns null if all that there may be are in use, the user has its share of them, or the database accepts no more
+   * @throws RefusedError by the promise, if the database refuses the login or cannot be reached; of kind `full` or `user full`
+   * if it accepts no more connections, in which case `onFree` is called when it is time to try again
    */
   acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
     const { user } = owner.login;
-    if (!this.#mayLend(user)) return null;
+    const limit = this.#limitOf(user);
+    if (!mayTakeMore(limit, this.#inUse.of(user), limit.max - this.#lent.size - this.#opening)) return null;
     const key = keyOf(owner);
     const kept = this.#takeIdle(key);
     if (kept !== undefined) {
@@ -79,7 +96,8 @@ export class Leases {
       this.#inUse.add(user, 1);
       return kept;
     }
-    if (this.size >= this.#options.connectionsMax && !this.#closeLongestIdle()) return null;
+    if (!this.#backoff.mayTry(user)) return null;
+    if (this.size >= limit.max && !this.#closeLongestIdle()) return null;
     return this.#openToLend(owner);
   }
 
@@ -87,16 +105,21 @@ export class Leases {
   release(lease: Lease): void {
     const loan = this.#takeBack(lease);
     if (loan === undefined) return;
-    if (loan.isRevoked || !lease.isReusable) lease.close();
-    else this.#keep(lease, loan.key);
+    if (loan.isRevoked || !lease.isReusable || this.#owed > 0) this.#close(lease);
+    else this.#keep(lease, loan);
     this.onFree?.();
   }
 
   /** Closes a connection that was lent out. */
   discard(lease: Lease): void {
     this.#takeBack(lease);
-    lease.close();
+    this.#close(lease);
     this.onFree?.();
+  }
+
+  #close(lease: Lease): void {
+    if (this.#owed > 0) this.#owed--;
+    lease.close();
   }
 
   #takeBack(lease: Lease): Loan | undefined {
@@ -107,28 +130,46 @@ export class Leases {
     return loan;
   }
 
-  /** Idle connections count as free: each can be closed to make room for another. */
-  #mayLend(user: string): boolean {
-    const { connectionsMax: max, connectionsPerUserMax: perUserMax } = this.#options;
-    return mayTakeMore({ max, perUserMax }, this.#inUse.of(user), max - this.#lent.size - this.#opening);
+  /** How many connections may be in use. Idle ones count as free: each can be closed to make room for another. */
+  #limitOf(user: string): SharedLimit {
+    const { connectionsMax, connectionsPerUserMax } = this.#options;
+    const max = Math.min(connectionsMax, this.#databaseMax);
+    const share =
+      max === connectionsMax ? connectionsPerUserMax : Math.floor((max * connectionsPerUserMax) / connectionsMax);
+    const perUserMax = Math.max(1, Math.min(share, this.#userMax.get(user) ?? share));
+    return { max, perUserMax };
   }
 
   /**
    * Logs in anew, beyond the number of connections, so that nobody's polls wait for other people's statements; the
    * connection is kept for use if there is room.
+   * @param mayWait whether to try again for a while if the database accepts no more connections
    * @throws RefusedError if the database does not accept user and password; whether the schema can be entered is another
    * question, which the statement asks
    */
-  async login(owner: LeaseOwner): Promise<void> {
-    let lease: Lease;
-    try {
-      lease = await this.#open(owner);
-    } catch (error) {
-      if (error instanceof RefusedError && error.refusal.kind === 'database') return;
-      throw error;
+  async login(owner: LeaseOwner, mayWait = true): Promise<void> {
+    const { user } = owner.login;
+    const deadline = performance.now() + this.#options.loginWaitMs;
+    for (let delayMs = loginRetryMsMin; ; delayMs = Math.min(2 * delayMs, loginRetryMsMax)) {
+      try {
+        const lease = await this.#open(owner);
+        if (this.size < this.#limitOf(user).max) this.#keep(lease, { key: keyOf(owner), user });
+        else lease.close();
+        return;
+      } catch (error) {
+        const kind = error instanceof RefusedError ? error.refusal.kind : null;
+        if (kind === 'database') return;
+        if (kind !== 'full' && kind !== 'user full') throw error;
+        const hasClosed = this.#closeLongestIdle(kind === 'full' ? null : user);
+        if (!mayWait || performance.now() + delayMs > deadline) throw error;
+        if (!hasClosed && kind === 'full' && delayMs === loginRetryMsMin) this.#oweConnection();
+      }
+      await delay(delayMs);
     }
-    if (this.size < this.#options.connectionsMax) this.#keep(lease, keyOf(owner));
-    else lease.close();
+  }
+
+  #oweConnection(): void {
+    this.#owed = Math.min(this.#owed + 1, this.#lent.size);
   }
 
   /**
@@ -169,14 +210,21 @@ export class Leases {
 
   async #openToLend(owner: LeaseOwner): Promise<Lease> {
     const { user } = owner.login;
+    const tried = this.#backoff.begin(user);
     this.#opening++;
     this.#inUse.add(user, 1);
     try {
       const lease = await this.#open(owner);
+      tried(null);
       this.#lent.set(lease, { key: keyOf(owner), user, isRevoked: false });
       return lease;
     } catch (error) {
       this.#inUse.add(user, -1);
+      const kind = error instanceof RefusedError ? error.refusal.kind : null;
+      const full = kind === 'full' || kind === 'user full' ? kind : null;
+      tried(full);
+      // Idle connections of other users may be what fills the database.
+      if (full !== null) this.#closeLongestIdle(full === 'full' ? null : user);
       throw error;
     } finally {
       this.#opening--;
@@ -194,9 +242,13 @@ export class Leases {
       throw error;
     }
     this.#databaseVersion = lease.databaseVersion;
+    this.#noteLimits(lease, owner.login.user);
     // What the listener holds, it holds as long as the connection lives: not the password.
     const key = keyOf(owner);
     const { user } = owner.login;
+    lease.on('crowded', () => {
+      if (!this.#closeLongestIdle()) this.#oweConnection();
+    });
     lease.once('lost', (reason) => {
       this.#takeBack(lease);
       this.#forgetIdle(lease, key);
@@ -206,8 +258,16 @@ export class Leases {
     return lease;
   }
 
+  /** Each opened connection says anew what the database accepts, as that may be changed at any time. */
+  #noteLimits({ databaseConnectionsMax, userConnectionsMax }: Lease, user: string): void {
+    this.#databaseMax = Math.max(1, databaseConnectionsMax - Math.max(2, Math.ceil(databaseConnectionsMax / 10)));
+    if (userConnectionsMax === 0) this.#userMax.delete(user);
+    else this.#userMax.set(user, Math.max(1, userConnectionsMax - (userConnectionsMax > 3 ? 2 : 1)));
+  }
+
   #refused({ refusal, message }: RefusedError, { digest }: LeaseOwner): void {
     if (refusal.kind === 'denied') this.#revoke(digest);
+    if (refusal.kind === 'full') this.#observe({ type: 'database_full', reason: message });
     if (refusal.kind !== 'unavailable') return;
     const isOutOfDescriptors = refusal.isOutOfDescriptors === true;
     this.#observe({ type: 'connect_failed', reason: message, isOutOfDescriptors });
@@ -232,13 +292,13 @@ export class Leases {
     return performance.now() - lease.openedAt >= this.#options.connectionAgeMs;
   }
 
-  #keep(lease: Lease, key: string): void {
+  #keep(lease: Lease, { key, user }: { readonly key: string; readonly user: string }): void {
     if (lease.isClosed) return;
     if (this.#isTooOld(lease)) {
       lease.close();
       return;
     }
-    const entry = { lease, since: Date.now() };
+    const entry = { lease, user, since: Date.now() };
     const idle = this.#idle.get(key);
     if (idle === undefined) this.#idle.set(key, [entry]);
     else idle.push(entry);
@@ -267,11 +327,12 @@ export class Leases {
     else this.#idle.set(key, idle);
   }
 
-  #closeLongestIdle(): boolean {
+  /** @param user whose it must be; null: anybody's */
+  #closeLongestIdle(user: string | null = null): boolean {
     let longest: { key: string; since: number } | null = null;
     for (const [key, [first]] of this.#idle) {
-      if (first !== undefined && (longest === null || first.since < longest.since))
-        longest = { key, since: first.since };
+      if (first === undefined || (user !== null && first.user !== user)) continue;
+      if (longest === null || first.since < longest.since) longest = { key, since: first.since };
     }
     if (longest === null) return false;
     const idle = this.#idle.get(longest.key);

@@ -54,6 +54,10 @@ export class Readiness {
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
       const { message, refusal } = error;
+      // Statements wait for the connections that the server has, if it has any.
+      if (refusal.kind === 'full' || refusal.kind === 'user full') {
+        return { reason: this.#leases.size > 0 ? null : message, isReachable: true };
+      }
       if (refusal.kind === 'unavailable') return { reason: message, isReachable: false };
       // Without a user there is nothing to log in with, and a refusal shows that the database answers.
       if (this.#owner.login.user === '') return { reason: null, isReachable: true };

@@ -101,7 +101,13 @@ export type FromWorker =
       readonly connection: number;
       readonly version: string;
       readonly hasInitConnectRun?: true;
+      /** The most connections that the database accepts, from all clients. */
+      readonly connectionsMax: number;
+      /** The most that it accepts from the user; 0: no limit. */
+      readonly userConnectionsMax: number;
     }
+  /** A kill was not sent because a connection limit of the database is reached. */
+  | { readonly type: 'crowded' }
   /** `left`: the ids of those that may still run something, as far as the login may know. `ended`: how many were killed. */
   | { readonly type: 'swept'; readonly left: readonly number[]; readonly ended: number }
   | { readonly type: 'refused'; readonly refusal: Refusal }
@@ -160,7 +166,7 @@ export type StatementEnd =
 
 /** Why no connection was opened, by who has to act: the user, the request, or the operator. */
 export interface Refusal {
-  readonly kind: 'denied' | 'database' | 'unavailable' | 'too many';
+  readonly kind: 'denied' | 'database' | 'unavailable' | 'too many' | 'full' | 'user full';
   readonly failure: Cause;
   /** The server itself, or its machine, has no file descriptor left for a connection. */
   readonly isOutOfDescriptors?: true;

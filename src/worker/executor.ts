@@ -96,12 +96,17 @@ export class Executor implements Watched {
       // The driver's limit ends with the login; a database that falls silent after that would keep its client waiting.
       const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
       let hasInitConnectRun: boolean;
+      let connectionsMax: number;
+      let userConnectionsMax: number;
       try {
         // Sent ahead of what follows, so that it costs no round trip of its own.
-        const names = connection.query('SELECT USER(), CURRENT_USER()');
+        const names = connection.query('SELECT USER(), CURRENT_USER(), @@max_connections, @@max_user_connections');
         names.catch(() => {});
         const database = await this.#enterDatabase(connection);
-        const alias = aliasRefusal(this.#login.user, (await names)[0] ?? []);
+        const [[login, account, max, userMax] = []] = await names;
+        connectionsMax = Number(max);
+        userConnectionsMax = Math.max(0, Number(userMax));
+        const alias = aliasRefusal(this.#login.user, [login ?? null, account ?? null]);
         if (alias !== null) {
           this.#refuse(alias);
           return;
@@ -127,7 +132,14 @@ export class Executor implements Watched {
       this.#openedAt = performance.now();
       this.#watchdog.add(this);
       const { id, version } = connection;
-      this.#post({ type: 'opened', connection: id, version, ...(hasInitConnectRun ? { hasInitConnectRun } : {}) });
+      this.#post({
+        type: 'opened',
+        connection: id,
+        version,
+        connectionsMax,
+        userConnectionsMax,
+        ...(hasInitConnectRun ? { hasInitConnectRun } : {}),
+      });
     } catch (error) {
       this.#refuse(connectRefusal(error as DriverError));
     }
@@ -270,6 +282,7 @@ export class Executor implements Watched {
         () => this.control,
         this.#connection,
         () => this.#closed,
+        () => this.#post({ type: 'crowded' }),
       );
     }
   }

@@ -38,6 +38,12 @@ const accessDenied = new Set([
   3955, // ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK
   4151, // ER_ACCOUNT_HAS_BEEN_LOCKED (MariaDB)
 ]);
+/** A limit on connections is reached, which another client may end at any time. */
+const connectionsFull = 1040; // ER_CON_COUNT_ERROR
+const userConnectionsFull = new Set([
+  1203, // ER_TOO_MANY_USER_CONNECTIONS
+  1226, // ER_USER_LIMIT_REACHED
+]);
 const databaseDenied = new Set([
   1044, // ER_DBACCESS_DENIED_ERROR
   1049, // ER_BAD_DB_ERROR
@@ -133,7 +139,16 @@ export function connectRefusal(error: DriverError): Refusal {
   const failure = serverCause(error.errno, error);
   if (accessDenied.has(error.errno)) return { kind: 'denied', failure };
   if (databaseDenied.has(error.errno)) return { kind: 'database', failure };
-  return { kind: 'unavailable', failure };
+  const full = fullKindOf(error);
+  if (full === null) return { kind: 'unavailable', failure };
+  const message = `the database accepts no more connections${full === 'full' ? '' : ' of this user'}: ${failure.message}`;
+  return { kind: full, failure: { ...failure, message } };
+}
+
+/** Which limit on connections is reached; null: the error is another one. */
+export function fullKindOf({ errno = 0 }: DriverError): 'full' | 'user full' | null {
+  if (errno === connectionsFull) return 'full';
+  return userConnectionsFull.has(errno) ? 'user full' : null;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Connection } from './connection.ts';
 import type { Control } from './control.ts';
+import { type DriverError, fullKindOf } from './failures.ts';
 
 /** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
 const retryMsMin = 50;
@@ -18,9 +19,10 @@ export class Kill {
   /**
    * @param control another connection of the same user
    * @param isOver whether it is of no interest any more what becomes of the connection
+   * @param onFull called once if a connection limit of the database keeps a kill from being sent
    */
-  constructor(control: () => Control, connection: Connection, isOver: () => boolean) {
-    this.past = this.#repeat(control, connection.id, isOver);
+  constructor(control: () => Control, connection: Connection, isOver: () => boolean, onFull: () => void = () => {}) {
+    this.past = this.#repeat(control, connection.id, isOver, onFull);
   }
 
   /** The statement has ended: no kill follows. */
@@ -28,13 +30,19 @@ export class Kill {
     this.#enough.abort();
   }
 
-  async #repeat(control: () => Control, connection: number, isOver: () => boolean): Promise<void> {
+  async #repeat(control: () => Control, connection: number, isOver: () => boolean, onFull: () => void): Promise<void> {
+    let wasFull = false;
     const { signal } = this.#enough;
     const kills: Promise<void>[] = [];
     for (let retryMs = retryMsMin; !signal.aborted && !isOver(); retryMs = Math.min(2 * retryMs, retryMsMax)) {
       const { answered, past } = control().kill(connection, isOver);
       kills.push(past);
-      await answered.catch(() => {});
+      await answered.catch((error: DriverError) => {
+        if (!wasFull && fullKindOf(error) !== null) {
+          wasFull = true;
+          onFull();
+        }
+      });
       await delay(retryMs, undefined, { signal }).catch(() => {});
     }
     await Promise.all(kills);

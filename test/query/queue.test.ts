@@ -97,6 +97,18 @@ t.test('B3: of the statements of a user who gets no connection, one is tried', a
   t.equal(stage.queue.hasWaiting('b'), false);
 });
 
+t.test('B4: one that is put back is the next of its user, and has waited as long as before', async (t) => {
+  const stage = new Stage(t, { waitMs: 60_000 });
+  const [a1] = ['a1', 'a2', 'b1'].map((name) => stage.add(name)) as [Waiter];
+  t.strictSame(stage.advance(1), ['a1']);
+  stage.queue.putBack(a1, 10);
+  t.equal(stage.queue.size, 3);
+  t.strictSame(stage.advance(3), ['b1', 'a1', 'a2']);
+  stage.queue.putBack(a1, 59_990);
+  while (!stage.events.includes('a1 gives up')) await sleep(2);
+  t.equal(stage.queue.size, 0);
+});
+
 t.test('a place is left by who gives it up, and by who is removed', async (t) => {
   const stage = new Stage(t, { waitMs: 40 });
   const added = performance.now();

@@ -19,6 +19,7 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
       connectionsPerUserMax: 100,
       connectionIdleMs: 60_000,
       connectionAgeMs: 60_000,
+      loginWaitMs: 60_000,
     },
     workers.pool,
     () => {},
@@ -118,7 +119,13 @@ t.test('logins under way are bounded, and those refused for it are not called wr
   const under = ['a', 'b'].map((user) => accounts.verify({ user, password: '' }));
   await t.rejects(async () => accounts.verify({ user: 'c', password: '' }), { message: /--logins_max/ });
   for (const number of [0, 1])
-    (await workers.connection(number)).post({ type: 'opened', connection: 1, version: '8.4.3' });
+    (await workers.connection(number)).post({
+      type: 'opened',
+      connection: 1,
+      version: '8.4.3',
+      connectionsMax: 1_000,
+      userConnectionsMax: 0,
+    });
   await Promise.all(under);
   workers.refusalFor = () => null;
   await t.resolves(async () => accounts.verify({ user: 'c', password: '' }));
@@ -219,7 +226,13 @@ t.test('logins under way count, so that no more than the limit are asked about a
   await t.rejects(attempt('c'), BlockedError);
   t.equal((await workers.connection(1)).login.password, 'b');
   for (const number of [0, 1])
-    (await workers.connection(number)).post({ type: 'opened', connection: 1, version: '8.4.3' });
+    (await workers.connection(number)).post({
+      type: 'opened',
+      connection: 1,
+      version: '8.4.3',
+      connectionsMax: 1_000,
+      userConnectionsMax: 0,
+    });
   await Promise.all(under);
   workers.refusalFor = () => null;
   await t.resolves(attempt('c'), 'they were right and count no more');

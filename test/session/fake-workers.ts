@@ -91,6 +91,8 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
 /** Opens or refuses connections as `refusalFor` says; 'later' leaves it to the test. */
 export class FakeWorkers {
   readonly connections: FakeConnection[] = [];
+  connectionsMax = 1_000;
+  userConnectionsMax = 0;
   refusalFor: (login: Login) => Refusal | null | 'later' = () => null;
   /** What is said to each sweep, in the order of `sweeps`. */
   readonly sweeps: (ToWorker & { type: 'sweep' })[] = [];
@@ -129,7 +131,14 @@ export class FakeWorkers {
   #accept(connection: FakeConnection): void {
     this.connections.push(connection);
     const refusal = this.refusalFor(connection.login);
-    if (refusal === null) connection.post({ type: 'opened', connection: this.connections.length, version: '8.4.3' });
+    if (refusal === null)
+      connection.post({
+        type: 'opened',
+        connection: this.connections.length,
+        version: '8.4.3',
+        connectionsMax: this.connectionsMax,
+        userConnectionsMax: this.userConnectionsMax,
+      });
     else if (refusal !== 'later') connection.refuse(refusal);
     this.#arrived.emit('connection');
   }

@@ -7,6 +7,7 @@ import type { Refusal } from '#src/wire/messages.js';
 import { FakeWorkers, Recorder, request } from './fake-workers.ts';
 
 const denied: Refusal = { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'Access denied' } };
+const full: Refusal = { kind: 'full', failure: { code: 1040, sqlstate: '08004', message: 'Too many connections' } };
 const noDatabase: Refusal = {
   kind: 'database',
   failure: { code: 1049, sqlstate: '42000', message: 'Unknown database' },
@@ -32,6 +33,7 @@ function openLeases(t: Test, options: Partial<LeasesOptions> = {}): Opened {
       connectionsPerUserMax: options.connectionsMax ?? 2,
       connectionIdleMs: 60_000,
       connectionAgeMs: 60_000,
+      loginWaitMs: 60_000,
       ...options,
     },
     workers.pool,
@@ -148,7 +150,13 @@ t.test('connections that are being opened are counted', async (t) => {
   workers.refusalFor = () => 'later';
   const opening = leases.acquire(ownerOf('anna'));
   t.equal(leases.acquire(ownerOf('bert')), null);
-  (await workers.connection(0)).post({ type: 'opened', connection: 1, version: '8.4.3' });
+  (await workers.connection(0)).post({
+    type: 'opened',
+    connection: 1,
+    version: '8.4.3',
+    connectionsMax: 1_000,
+    userConnectionsMax: 0,
+  });
   t.type(await opening, Lease);
   t.equal(leases.acquire(ownerOf('bert')), null);
 });
@@ -271,6 +279,48 @@ t.test('A4: when a login is refused, what was opened with it ends', async (t) =>
   t.equal(running.isClosed, true, 'it is not kept for another statement');
   workers.connections[2]?.end(1);
   await left.hears('ended');
+});
+
+t.test('B4: what the database accepts is the limit, less a reserve', async (t) => {
+  const { leases, workers } = openLeases(t, { connectionsMax: 128 });
+  workers.connectionsMax = 10;
+  for (let count = 0; count < 8; count++) await acquire(leases, `user ${count}`);
+  t.equal(leases.acquire(ownerOf('anna')), null);
+  const limited = openLeases(t, { connectionsMax: 128 });
+  limited.workers.userConnectionsMax = 5;
+  for (let count = 0; count < 3; count++) await acquire(limited.leases, 'anna');
+  t.equal(limited.leases.acquire(ownerOf('anna')), null);
+  await acquire(limited.leases, 'bert');
+});
+
+t.test('B4: a connection that the database has no room for can be tried again, and idle ones make room', async (t) => {
+  const { leases, workers, events } = openLeases(t, { connectionsMax: 10 });
+  const idle = await acquire(leases, 'bert');
+  leases.release(idle);
+  workers.refusalFor = (login) => (login.user === 'anna' ? full : null);
+  await t.rejects(async () => leases.acquire(ownerOf('anna')), { message: full.failure.message });
+  t.equal(idle.isClosed, true);
+  t.match(events, [{ type: 'database_full', reason: full.failure.message }]);
+  t.equal(leases.acquire(ownerOf('anna')), null, 'not at once');
+  workers.refusalFor = () => null;
+  await nextFree(leases);
+  t.not(await acquire(leases, 'anna'), null);
+});
+
+t.test('B4: a login that the database has no room for is tried again', async (t) => {
+  const { leases, workers } = openLeases(t, { connectionsMax: 10 });
+  const lent = await acquire(leases, 'bert');
+  let refusals = 0;
+  workers.refusalFor = (login) => (login.user === 'anna' && refusals++ < 2 ? full : null);
+  const login = leases.login(ownerOf('anna'));
+  while (refusals === 0) await delay(2);
+  await delay(2);
+  leases.release(lent);
+  t.equal(lent.isClosed, true, 'what is given back makes room for it');
+  await login;
+  t.equal(refusals, 3);
+  workers.refusalFor = () => full;
+  await t.rejects(leases.login(ownerOf('carl'), false), { message: full.failure.message });
 });
 
 t.test('a login leaves a connection for use if there is room, and none if there is not', async (t) => {

@@ -24,6 +24,7 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
       connectionsPerUserMax: 10,
       connectionIdleMs: 60_000,
       connectionAgeMs: 60_000,
+      loginWaitMs: 60_000,
     },
     workers.pool,
     () => {},

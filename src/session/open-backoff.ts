@@ -1,0 +1,72 @@
+/** After a refusal, the next attempt waits this long, and twice as long after each further one, up to the maximum. */
+const delayMsMin = 50;
+const delayMsMax = 1_000;
+/** For this long after the last refusal, connections are opened one after the other. */
+const cautionMs = 10_000;
+
+/** A connection limit of the database that has refused a connection lately. */
+interface ReachedLimit {
+  refusedAt: number;
+  retryAt: number;
+  delayMs: number;
+  isTrying: boolean;
+}
+
+/** `full`: the database's `max_connections` is reached. `user full`: a limit of the user's account is. */
+export type FullKind = 'full' | 'user full';
+
+/**
+ * Paces the opening of connections after the database has refused one because a limit of its own is reached: one attempt at a
+ * time, with growing delays between those that are refused.
+ */
+export class OpenBackoff {
+  /** Called when another attempt may be made. */
+  readonly #onRetry: () => void;
+  /** That of the database under '', those of users under their names with a blank before them. */
+  readonly #limits = new Map<string, ReachedLimit>();
+
+  constructor(onRetry: () => void) {
+    this.#onRetry = onRetry;
+  }
+
+  /** Whether a connection for the user may be opened now. */
+  mayTry(user: string): boolean {
+    return this.#limitsOf(user).every(({ isTrying, retryAt }) => !isTrying && performance.now() >= retryAt);
+  }
+
+  /** Call before a connection is opened, and the returned function when it is open or refused. */
+  begin(user: string): (refusal: FullKind | null) => void {
+    const tried = this.#limitsOf(user);
+    for (const limit of tried) limit.isTrying = true;
+    return (refusal) => {
+      for (const limit of tried) {
+        limit.isTrying = false;
+        if (refusal === null) limit.delayMs = 0;
+      }
+      if (refusal !== null) this.#refused(refusal === 'full' ? '' : ` ${user}`);
+    };
+  }
+
+  #refused(key: string): void {
+    const now = performance.now();
+    const limit = this.#limits.get(key) ?? { refusedAt: 0, retryAt: 0, delayMs: 0, isTrying: false };
+    limit.delayMs = Math.min(Math.max(delayMsMin, 2 * limit.delayMs), delayMsMax);
+    limit.refusedAt = now;
+    limit.retryAt = now + limit.delayMs;
+    this.#limits.set(key, limit);
+    // A timer may fire a little early.
+    setTimeout(this.#onRetry, limit.delayMs + 2).unref();
+  }
+
+  #limitsOf(user: string): ReachedLimit[] {
+    if (this.#limits.size === 0) return [];
+    const now = performance.now();
+    return ['', ` ${user}`].flatMap((key) => {
+      const limit = this.#limits.get(key);
+      if (limit === undefined) return [];
+      if (limit.isTrying || now - limit.refusedAt < cautionMs) return [limit];
+      this.#limits.delete(key);
+      return [];
+    });
+  }
+}

@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { type DatabaseKind, isInstalled, startServer } from '../support/servers.ts';
+import { follow, get, post, type QueryResponse, query, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
+
+/*
+ * The database accepts no more connections, by its max_connections or by a limit of the user's account: statements wait, and
+ * those that run can be polled and killed.
+ */
+
+t.setTimeout(240_000);
+
+const kinds = ['mariadb', 'mysql'] satisfies DatabaseKind[];
+const noWait = { pagination: { wait_time_secs: 0 } };
+const longWait = { pagination: { wait_time_secs: 20 } };
+
+for (const kind of kinds) {
+  t.test(kind, { skip: !isInstalled(kind) }, async (t) => {
+    const server = await startServer(kind, ['--max-connections=14']);
+    t.teardown(() => server.stop());
+    const users = ['a', 'b', 'other'].map((name) => `${name}_${randomBytes(3).toString('hex')}`);
+    const [a = '', b = '', other = ''] = users;
+    for (const user of users) await server.sql(`CREATE USER ${user}@'%'; GRANT PROCESS ON *.* TO ${user}@'%'`);
+    const countOf = async (like: string): Promise<number> =>
+      Number(
+        await server.sql(
+          `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO LIKE '${like}'`,
+        ),
+      );
+    const start = async (...args: string[]) => {
+      const sluice = await startSluice([
+        ...['--mysql_url', `mysql://root@127.0.0.1:${server.port}/`, '--drain_secs', '0', '--worker_threads', '2'],
+        ...['--queue_wait_secs', '600', '--result_timeout_secs', '600', ...args],
+      ]);
+      const begin = async (user: string, sql: string): Promise<QueryResponse> => {
+        const reply = await post(sluice.url, { sql, ...noWait }, { user });
+        if (reply.status !== 200) throw new Error(`${reply.status} ${reply.text}`);
+        return reply.json;
+      };
+      return { sluice, begin };
+    };
+
+    await t.test('B4: what other clients of the database leave is waited for', async (t) => {
+      const { sluice, begin } = await start('--auth_cache_secs', '1');
+      t.teardown(() => sluice.stop());
+      const running = await begin(a, "SELECT SLEEP(600), 'running'");
+      await until(async () => (await countOf('%running%')) === 1);
+      // All that are left: one more is refused, but for root's.
+      const others: { readonly stop: string; readonly ended: Promise<unknown> }[] = [];
+      const take = (): void => {
+        const stop = `lock_${others.length}`;
+        const ended = server.sql(`SELECT GET_LOCK('${stop}', 600), SLEEP(600)`, { user: other }).catch(() => {});
+        others.push({ stop, ended });
+      };
+      const isFull = async (): Promise<boolean> =>
+        server.sql('SELECT 1', { user: other }).then(
+          () => false,
+          (error: Error) => /[Tt]oo many connections/.test(error.message),
+        );
+      await until(async () => {
+        if (await isFull()) return true;
+        take();
+        const count = others.length;
+        await until(async () => (await countOf('%GET_LOCK%')) >= Math.min(count, 13) || (await isFull()));
+        return false;
+      });
+
+      const waiting = await begin(a, 'SELECT 42');
+      t.equal(waiting.state, 'Running', 'it waits');
+      t.equal(waiting.stats['queue'], 1);
+      // For longer than its credentials are trusted without asking the database.
+      const until2 = performance.now() + 2_500;
+      while (performance.now() < until2) {
+        const { status, json, text } = await get(sluice.url, running.stats_uri, { user: a });
+        t.equal(status, 200, text.slice(0, 200));
+        t.equal(json.state, 'Running');
+        await new Promise((resolve) => setTimeout(resolve, 200));
+      }
+      t.match((await get(sluice.url, waiting.stats_uri, { user: a })).json, { state: 'Running', error: null });
+      t.match(sluice.log(), /"trouble":"database_full"/, 'an operator reads of it');
+      const refused = await post(sluice.url, { sql: 'SELECT 1' }, { user: a, password: 'wrong' });
+      t.ok([401, 503].includes(refused.status), 'a wrong password gets nothing');
+
+      for (const id of (
+        await server.sql(`SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '${other}'`)
+      ).split('\n')) {
+        await server.sql(`KILL ${id}`).catch(() => {});
+      }
+      t.match(await follow(sluice.url, waiting, { user: a }), { state: 'Succeeded', data: [[42]] });
+      t.equal((await get(sluice.url, running.final_uri, { user: a })).status, 200);
+      await until(async () => (await countOf('%running%')) === 0);
+      await Promise.all(others.map(({ ended }) => ended));
+    });
+
+    await t.test('B4: what the server itself takes leaves room for logins and kills', async (t) => {
+      const { sluice, begin } = await start();
+      t.teardown(() => sluice.stop());
+      const statements = await Promise.all(Array.from({ length: 30 }, () => begin(a, "SELECT SLEEP(600), 'hog'")));
+      await until(async () => (await countOf('%hog%')) >= 8);
+      t.same((await query(sluice.url, 'SELECT 1', { user: b, body: longWait })).rows, [[1]], 'another user is served');
+      t.equal((await get(sluice.url, '/ready')).status, 200);
+      for (const { stats_uri } of statements)
+        t.equal((await get(sluice.url, `${stats_uri}/kill`, { user: a })).status, 200);
+      await until(async () => (await countOf('%hog%')) === 0);
+      t.notMatch(sluice.log(), /connection_lost/, 'each was ended by a kill');
+    });
+
+    await t.test('B4: a limit of the account is no failure of its statements', async (t) => {
+      const limited = `limited_${randomBytes(3).toString('hex')}`;
+      await server.sql(`CREATE USER ${limited}@'%' WITH MAX_USER_CONNECTIONS 3`);
+      const { sluice } = await start();
+      t.teardown(() => sluice.stop());
+      const replies = await Promise.all(
+        Array.from({ length: 12 }, (_, number) =>
+          query(sluice.url, `SELECT SLEEP(0.1), ${number}`, { user: limited, body: longWait }),
+        ),
+      );
+      for (const [number, { rows, last }] of replies.entries()) t.same(rows, [[0, number]], last.error?.message ?? '');
+      t.same((await query(sluice.url, 'SELECT 1', { user: b, body: longWait })).rows, [[1]]);
+    });
+  });
+}
