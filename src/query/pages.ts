@@ -8,9 +8,17 @@ export interface Progress {
   readonly bytes: number;
 }
 
+/** What the database has examined. */
+export interface ScanProgress extends Progress {
+  /** Whether the database has given a count; if not, the rows are those that it has returned. */
+  readonly known: boolean;
+  /** The database's estimate of the rows to examine; null: it gives none, or has examined more already. */
+  readonly estimatedRows: number | null;
+}
+
 export interface QueryStats {
   readonly runningMs: number;
-  readonly scan: Progress;
+  readonly scan: ScanProgress;
   readonly write: Progress;
   readonly result: Progress;
   /** What has been put to disk. */

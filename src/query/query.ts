@@ -117,7 +117,9 @@ export class Query implements StatementObserver {
   #spilled = { rows: 0, bytes: 0 };
   /** Rows on disk that follow a statement's end. */
   #rowsToCome = 0;
-  #examinedRows = 0;
+  /** As the database counts them; null if it has given no count. */
+  #examinedRows: number | null = null;
+  #estimatedRows: number | null = null;
   #sessionState: SessionState | null = null;
   #isCancelled = false;
   #startedAt: number | null = null;
@@ -305,8 +307,9 @@ export class Query implements StatementObserver {
     this.#count(this.#result, rows, bytes);
   }
 
-  examined(rows: number): void {
-    this.#examinedRows = Math.max(this.#examinedRows, rows);
+  examined(rows: number | null, estimatedRows: number | null): void {
+    if (rows !== null) this.#examinedRows = Math.max(this.#examinedRows ?? 0, rows);
+    this.#estimatedRows = estimatedRows ?? this.#estimatedRows;
   }
 
   ended(outcome: Outcome, rowsToCome: number): void {
@@ -466,10 +469,12 @@ export class Query implements StatementObserver {
 
   #stats(): QueryStats {
     const { rows, bytes } = this.#result;
+    const examined = Math.max(this.#examinedRows ?? 0, rows);
+    const estimatedRows = this.#estimatedRows !== null && this.#estimatedRows >= examined ? this.#estimatedRows : null;
     const written = this.#state.name === 'Succeeded' ? Number(this.#state.outcome.affectedRows) : 0;
     return {
       runningMs: this.isRunning && this.#startedAt !== null ? performance.now() - this.#startedAt : this.#runningMs,
-      scan: { rows: Math.max(this.#examinedRows, rows), bytes },
+      scan: { rows: examined, bytes, known: this.#examinedRows !== null, estimatedRows },
       write: { rows: written, bytes: 0 },
       result: { rows, bytes },
       spill: { ...this.#spilled },

@@ -207,7 +207,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
         this.#channel.close();
         return;
       case 'examined':
-        this.#find(message.statement)?.observer.examined(message.rows);
+        this.#find(message.statement)?.observer.examined(message.rows, message.estimatedRows);
         return;
       case 'idle':
         this.#becomeIdle();

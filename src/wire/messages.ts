@@ -128,7 +128,13 @@ export type FromWorker =
       /** With the end: what `idle` says. */
       readonly idle?: true;
     }
-  | { readonly type: 'examined'; readonly statement: number; readonly rows: number }
+  /** See `StatementObserver.examined`. */
+  | {
+      readonly type: 'examined';
+      readonly statement: number;
+      readonly rows: number | null;
+      readonly estimatedRows: number | null;
+    }
   /**
    * The connection is ready for its next statement. Comes with the `end` of a statement or after it; before it only if rows
    * are being put to disk. `session`: see `news`, whether or not it was told there.

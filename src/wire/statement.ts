@@ -166,8 +166,11 @@ export interface StatementObserver {
   rows(batch: Batch, spilled: boolean): void;
   /** So many rows, and bytes of JSON, more have been put to disk. */
   spilled(rows: number, bytes: number): void;
-  /** The database's own count of rows examined so far. */
-  examined(rows: number): void;
+  /**
+   * @param rows the database's count of rows examined so far; null if it gives none
+   * @param estimatedRows its estimate of the rows to examine; null if it gives none, or none now
+   */
+  examined(rows: number | null, estimatedRows: number | null): void;
   /** @param rowsToCome that lie on disk yet; should they be lost, `failed` comes after all */
   ended(outcome: Outcome, rowsToCome: number): void;
   /** Comes before `ended` or `failed` if the session may be held and the database could be asked. */

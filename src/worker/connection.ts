@@ -231,11 +231,17 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
           const row: (string | null)[] = [];
           let at = start;
           for (let column = 0; column < columns; column++) {
-            const length = bytes[at++] as number;
-            // Our own statements ask for short values only.
-            if (length < 0xfb) row.push(bytes.toString('utf8', at, at + length));
-            else row.push(null);
-            at += length < 0xfb ? length : 0;
+            const first = bytes[at++] as number;
+            // A length-encoded string, or NULL (MySQL internals manual, "ProtocolText::ResultsetRow").
+            if (first === 0xfb) {
+              row.push(null);
+              continue;
+            }
+            const lengthBytes = first < 0xfb ? 0 : first === 0xfc ? 2 : first === 0xfd ? 3 : 6;
+            const length = lengthBytes === 0 ? first : bytes.readUIntLE(at, lengthBytes);
+            at += first === 0xfe ? 8 : lengthBytes;
+            row.push(bytes.toString('utf8', at, at + length));
+            at += length;
           }
           rows.push(row);
         },

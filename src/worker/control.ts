@@ -3,6 +3,7 @@ import type { Orphan } from '../wire/messages.ts';
 import { countOwnPrivileges } from './clean-state.ts';
 import { Connection, type ConnectOptions } from './connection.ts';
 import { type DriverError, isAnswered, isConnectionLost } from './failures.ts';
+import { readAnalyze, readExplain, type ScanState } from './plan.ts';
 
 /** Long enough to serve a burst of kills, short enough not to hold a connection that nobody needs. */
 const idleMs = 5_000;
@@ -18,6 +19,10 @@ const slowMs = 100;
 const linesMax = 4;
 /** The database is asked for counts at most this often, for all who want to know at once. */
 const examineIntervalMs = 1_000;
+/** Plans are asked for one by one. Those that are not reached in this time have their turn the next time. */
+const plansMs = 500;
+/** MariaDB has a statement describe itself between two rows. One that sleeps or waits does not get there. */
+const analyzeMs = 100;
 
 /** What the database says of a connection: COMMAND and STATE in its process list. */
 export interface Doing {
@@ -38,6 +43,14 @@ export interface Swept {
   readonly left: readonly number[];
   /** How many were killed. */
   readonly ended: number;
+}
+
+/** What is asked about a statement that runs. */
+export interface Wanted {
+  /** The counts of its connection are those of the statement alone. */
+  readonly isCounted: boolean;
+  /** Its plan is wanted too. */
+  readonly isPlanned: boolean;
 }
 
 /** A connection, on which one question is asked at a time. */
@@ -64,11 +77,14 @@ export class Control {
   readonly #waiting: Waiting[] = [];
   #idleTimer: NodeJS.Timeout | null = null;
   #inUse = 0;
-  #mayExamine = true;
-  /** The connections whose counts are wanted, and the answer that will have them. */
-  readonly #watched = new Set<number>();
-  #counts: Promise<ReadonlyMap<number, number>> | null = null;
+  /** Whether the user has the privilege to read the counts, as far as is known. */
+  #mayCount = true;
+  /** The connections that are asked about, and the answer that will have them. */
+  readonly #watched = new Map<number, Wanted>();
+  #scans: Promise<ReadonlyMap<number, ScanState>> | null = null;
   #countedAt = -examineIntervalMs;
+  /** Of those that are asked about, the one whose plan is asked for first. */
+  #firstPlan = 0;
 
   /** @param onClose called when it is no longer of use; whoever needs one later makes another */
   constructor(options: ConnectOptions, onClose: () => void) {
@@ -191,31 +207,63 @@ export class Control {
   }
 
   /**
-   * The database's count of rows examined by the statement of connection `id`, or null where it gives none. Waits for
-   * company: a thousand statements that are watched cost one question a second, and hold up no kill.
+   * How far the statement of connection `id` is; null if nothing is known. A thousand statements that are watched cost one
+   * question for their counts a second, a bounded time for their plans, and hold up no kill.
    */
-  async examined(id: number): Promise<number | null> {
-    if (!this.#mayExamine) return null;
-    this.#watched.add(id);
-    this.#counts ??= this.#countSoon();
-    return (await this.#counts).get(id) ?? null;
+  async examined(id: number, wanted: Wanted): Promise<ScanState | null> {
+    this.#watched.set(id, wanted);
+    this.#scans ??= this.#scanSoon();
+    return (await this.#scans).get(id) ?? null;
   }
 
-  async #countSoon(): Promise<ReadonlyMap<number, number>> {
+  async #scanSoon(): Promise<ReadonlyMap<number, ScanState>> {
     await delay(Math.max(0, this.#countedAt + examineIntervalMs - performance.now()));
     this.#countedAt = performance.now();
-    const ids = [...this.#watched].join(',');
+    const watched = new Map(this.#watched);
     this.#watched.clear();
-    this.#counts = null;
+    this.#scans = null;
+    const scans = new Map<number, ScanState>();
+    try {
+      await this.#count(watched, scans);
+      await this.#readPlans(watched, scans);
+    } catch {
+      // Without a connection, progress can wait.
+    }
+    return scans;
+  }
+
+  async #count(watched: Map<number, Wanted>, scans: Map<number, ScanState>): Promise<void> {
+    const ids = [...watched].filter(([, { isCounted }]) => isCounted).map(([id]) => id);
+    if (!this.#mayCount || ids.length === 0) return;
     try {
       const rows = await this.#use((connection) =>
-        connection.query(connection.isMariadb ? mariadbExamined(ids) : mysqlExamined(ids)),
+        connection.query(connection.isMariadb ? mariadbExamined(ids.join()) : mysqlExamined(ids.join())),
       );
-      return new Map(rows.map(([id, count]) => [Number(id), Number(count)]));
-    } catch {
-      // Without the privilege to look, it is no use to ask again; without a connection, progress can wait.
-      this.#mayExamine = this.#lines.length === 0;
-      return new Map();
+      for (const [id, count, state = null] of rows) {
+        // MariaDB counts 0 where it does not count.
+        if (state === null || count !== '0') scans.set(Number(id), { rows: Number(count), estimatedRows: null });
+        if (state !== null && isWaiting.test(state)) watched.delete(Number(id));
+      }
+    } catch (error) {
+      if (isConnectionLost(error as DriverError)) throw error;
+      // Without the privilege, it is of no use to ask again.
+      this.#mayCount = false;
+    }
+  }
+
+  /** Asks for the plans of statements, each in its own turn, so that a kill waits for one of them at most. */
+  async #readPlans(watched: ReadonlyMap<number, Wanted>, scans: Map<number, ScanState>): Promise<void> {
+    const ids = [...watched].filter(([, { isPlanned }]) => isPlanned).map(([id]) => id);
+    const first = ids.length === 0 ? 0 : this.#firstPlan % ids.length;
+    const began = performance.now();
+    for (const id of [...ids.slice(first), ...ids.slice(0, first)]) {
+      if (performance.now() > began + plansMs) return;
+      this.#firstPlan++;
+      const plan = await this.#use((connection) => readPlan(connection, id));
+      if (plan === null) continue;
+      const rows = Math.max(scans.get(id)?.rows ?? 0, plan.rows ?? 0);
+      const isCounted = scans.has(id) || plan.rows !== null;
+      scans.set(id, { rows: isCounted ? rows : null, estimatedRows: plan.estimatedRows });
     }
   }
 
@@ -312,9 +360,46 @@ export class Control {
 /** Whether the user sees the threads of others (MySQL manual, "The INFORMATION_SCHEMA PROCESSLIST Table"). */
 const maySeeAll = countOwnPrivileges("'PROCESS'");
 
+/** STATE in MariaDB's process list of a statement that waits for a lock. */
+const isWaiting = /^(?:User lock|Waiting)/;
+
+/**
+ * The plan of the statement that a connection runs.
+ * @returns null if the database gives none: there is no plan, or the statement does not get to telling it
+ * @throws DriverError if the connection is lost
+ */
+async function readPlan(connection: Connection, id: number): Promise<ScanState | null> {
+  const { isMariadb } = connection;
+  if (isMariadb && !canAnalyze(connection.version)) return null;
+  try {
+    if (!isMariadb) {
+      const lines = await connection.query(`EXPLAIN FORMAT=TRADITIONAL FOR CONNECTION ${id}`);
+      return { rows: null, estimatedRows: readExplain(lines) };
+    }
+    const [[json = null] = []] = await connection.query(
+      `SET STATEMENT max_statement_time = ${analyzeMs / 1_000} FOR SHOW ANALYZE FORMAT=JSON FOR ${id}`,
+    );
+    return json === null ? null : readAnalyze(json);
+  } catch (error) {
+    if (isConnectionLost(error as DriverError)) throw error;
+    return null;
+  }
+}
+
+/**
+ * SHOW ANALYZE is there since MariaDB 10.9. Releases before these read tables that were closed already when they printed the
+ * plan of a statement that runs (MDEV-31577 and what followed it).
+ */
+export function canAnalyze(version: string): boolean {
+  // Up to 10.11, MariaDB puts a version that old replicas can read before its own.
+  const own = version.replace(/^5\.5\.5-/, '');
+  const [major = 0, minor = 0, patch = 0] = own.split(/[.-]/, 3).map(Number);
+  return major > 11 || (major === 11 && minor >= 4) || (major === 10 && minor === 11 && patch >= 8);
+}
+
 /** MariaDB counts while UPDATE, DELETE and the like run (MariaDB manual, "Information Schema PROCESSLIST Table"). */
 function mariadbExamined(ids: string): string {
-  return `SELECT ID, EXAMINED_ROWS FROM information_schema.PROCESSLIST WHERE ID IN (${ids})`;
+  return `SELECT ID, EXAMINED_ROWS, COALESCE(STATE, '') FROM information_schema.PROCESSLIST WHERE ID IN (${ids})`;
 }
 
 /**

@@ -47,6 +47,8 @@ export class Executor implements Watched {
   #execution: Execution | null = null;
   /** Those that have ended, by their numbers, and whose rows are still on disk. They outlast the connection. */
   readonly #trailing = new Map<number, Execution>();
+  /** The last of which the estimate is told. */
+  #estimated: Execution | null = null;
   #kill: Kill | null = null;
   /** Runs while the database must answer soon: from a kill, or a statement's end, until the connection is idle. */
   #deadline: NodeJS.Timeout | null = null;
@@ -296,9 +298,13 @@ export class Executor implements Watched {
   async #examine(execution: Execution): Promise<void> {
     const connection = this.#connection;
     if (connection === null || execution.hasEnded) return;
-    if (!connection.isMariadb && (this.#surroundings?.statementsSinceReset ?? 0) > 1) return;
-    const rows = await this.control.examined(connection.id);
-    if (rows !== null && !execution.hasEnded) this.#post({ type: 'examined', statement: execution.number, rows });
+    // MySQL counts for the whole session, since it was reset; its plan does not change while the statement runs.
+    const isCounted = connection.isMariadb || (this.#surroundings?.statementsSinceReset ?? 0) <= 1;
+    const isPlanned = connection.isMariadb || execution !== this.#estimated;
+    const scan = await this.control.examined(connection.id, { isCounted, isPlanned });
+    if (scan === null || execution.hasEnded) return;
+    if (scan.estimatedRows !== null) this.#estimated = execution;
+    this.#post({ type: 'examined', statement: execution.number, ...scan });
   }
 
   async #becomeIdle(connection: Connection, surroundings: Surroundings, execution: Execution): Promise<void> {

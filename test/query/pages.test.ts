@@ -36,7 +36,14 @@ class Filler {
     this.#take = (number) => ({
       state: running,
       columns: [],
-      stats: { runningMs: 1, scan: nothing, write: nothing, result: nothing, spill: nothing, queue: null },
+      stats: {
+        runningMs: 1,
+        scan: { ...nothing, known: false, estimatedRows: null },
+        write: nothing,
+        result: nothing,
+        spill: nothing,
+        queue: null,
+      },
       number,
       rows: rowsOf(rows),
       next: next !== undefined ? next : rows.length > 0 ? number + 1 : number,

@@ -546,12 +546,35 @@ t.test('the scan progress is what the database has examined, or what was receive
   t.equal(rows(), 0);
   observer.rows(batchOf(['[1]', '[2]']), false);
   t.equal(rows(), 2);
-  observer.examined(50);
+  const { known, estimatedRows } = stage.query.snapshot().stats.scan;
+  t.strictSame([known, estimatedRows], [false, null]);
+  observer.examined(50, null);
   t.equal(rows(), 50);
-  observer.examined(40);
+  observer.examined(40, null);
   t.equal(rows(), 50, 'it never goes back');
   observer.ended(outcome, 0);
   t.equal(rows(), 50);
+});
+
+t.test('E (scan_progress): it says whether the database has given a count, and what it estimates', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const scan = (): unknown => stage.query.snapshot().stats.scan;
+  t.strictSame(scan(), { rows: 0, bytes: 0, known: false, estimatedRows: null });
+  observer.examined(null, 100);
+  t.strictSame(scan(), { rows: 0, bytes: 0, known: false, estimatedRows: 100 });
+  observer.examined(0, null);
+  t.strictSame(
+    scan(),
+    { rows: 0, bytes: 0, known: true, estimatedRows: 100 },
+    'an estimate that is not told again stays',
+  );
+  observer.examined(60, 90);
+  observer.examined(null, null);
+  t.strictSame(scan(), { rows: 60, bytes: 0, known: true, estimatedRows: 90 });
+  observer.examined(91, null);
+  t.strictSame(scan(), { rows: 91, bytes: 0, known: true, estimatedRows: null }, 'it was wrong');
+  observer.ended(outcome, 0);
 });
 
 t.test('the write progress is the affected rows of a statement that succeeded', async (t) => {

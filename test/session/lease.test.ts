@@ -168,9 +168,9 @@ t.test('late messages of an earlier statement do not reach the one that runs', a
   const second = new Recorder();
   lease.run({ ...request, sql: 'SELECT 2' }, 'keep', second);
   connection.post({ type: 'news', statement: 1, batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 } });
-  connection.post({ type: 'examined', statement: 1, rows: 77 });
+  connection.post({ type: 'examined', statement: 1, rows: 77, estimatedRows: null });
   connection.post({ type: 'news', statement: 1, end: { ok: false, failure: failureWith(1) } });
-  connection.post({ type: 'examined', statement: 2, rows: 5 });
+  connection.post({ type: 'examined', statement: 2, rows: 5, estimatedRows: null });
   await second.hears('examined 5');
   t.strictSame(second.told, ['started', 'examined 5']);
   t.strictSame(first.told, ['started', 'ended']);

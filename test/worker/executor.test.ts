@@ -652,7 +652,7 @@ for (const server of await sharedServers()) {
         `SELECT COUNT(*) FROM (${numbers(30_000)}) a, (${numbers(30_000)}) b WHERE a.i * b.i = -1`,
       );
       const examined = (): number[] =>
-        peer.messages.flatMap((message) => (message.type === 'examined' ? [message.rows] : []));
+        peer.messages.flatMap((message) => (message.type === 'examined' ? [message.rows ?? 0] : []));
       await until(() => {
         if (peer.idles === 0) peer.post({ type: 'examine', statement });
         return peer.idles > 0 || examined().some((rows) => rows > 0);

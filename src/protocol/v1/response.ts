@@ -1,4 +1,4 @@
-import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
+import type { Page, Progress, QueryStats, ScanProgress, Snapshot } from '../../query/pages.ts';
 import type { QueryIdentity } from '../../query/query.ts';
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, ColumnType } from '../../wire/statement.ts';
@@ -83,7 +83,7 @@ function dataType(type: ColumnType): string {
 
 function statsMember({ runningMs, scan, write, result, spill, queue }: QueryStats): string {
   return (
-    `{"running_time_ms":${Math.round(runningMs * 1_000) / 1_000},"scan_progress":${progress(scan)},` +
+    `{"running_time_ms":${Math.round(runningMs * 1_000) / 1_000},"scan_progress":${scanProgress(scan)},` +
     `"write_progress":${progress(write)},"result_progress":${progress(result)},` +
     `"spill_progress":${progress(spill)},"queue":${queue}}`
   );
@@ -92,4 +92,8 @@ function statsMember({ runningMs, scan, write, result, spill, queue }: QueryStat
 /** The specification's table and its sample name the members differently; both are given. */
 function progress({ rows, bytes }: Progress): string {
   return `{"rows":${rows},"bytes":${bytes},"read_rows":${rows},"read_bytes":${bytes}}`;
+}
+
+function scanProgress(scan: ScanProgress): string {
+  return `${progress(scan).slice(0, -1)},"known":${scan.known},"estimated_rows":${scan.estimatedRows}}`;
 }

@@ -10,7 +10,7 @@ import type { Column, ColumnType } from '#src/wire/statement.js';
 const identity = { id: 'abc', sessionId: 'def', owner: 'ann' };
 const stats = {
   runningMs: 12.5,
-  scan: { rows: 9, bytes: 8 },
+  scan: { rows: 9, bytes: 8, known: true, estimatedRows: 90 },
   write: { rows: 7, bytes: 0 },
   result: { rows: 5, bytes: 4 },
   spill: { rows: 3, bytes: 2 },
@@ -22,7 +22,7 @@ const page: Page = { number: 0, next: 1, rows: noRows, state: running, columns: 
 
 const statsText =
   '"stats":{"running_time_ms":12.5,' +
-  '"scan_progress":{"rows":9,"bytes":8,"read_rows":9,"read_bytes":8},' +
+  '"scan_progress":{"rows":9,"bytes":8,"read_rows":9,"read_bytes":8,"known":true,"estimated_rows":90},' +
   '"write_progress":{"rows":7,"bytes":0,"read_rows":7,"read_bytes":0},' +
   '"result_progress":{"rows":5,"bytes":4,"read_rows":5,"read_bytes":4},' +
   '"spill_progress":{"rows":3,"bytes":2,"read_rows":3,"read_bytes":2},"queue":null}';
