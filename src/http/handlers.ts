@@ -122,6 +122,8 @@ export class Handlers {
         return route.isFinal ? this.#final(route.id, request, response) : this.#kill(route.id, request, response);
       case 'final':
         return this.#databendFinal(route.id, request, response);
+      case 'session':
+        return this.#endSession(route.id, request, response);
       case 'login':
       case 'logout':
       case 'refresh':
@@ -317,6 +319,18 @@ export class Handlers {
     const [oldest] = this.#finalSessions.keys();
     if (oldest !== undefined && this.#finalSessions.size >= finalSessionsMax) this.#finalSessions.delete(oldest);
     this.#finalSessions.set(key, session);
+  }
+
+  /** A session that the user has ended before is ended again, as the first answer may have been lost. */
+  async #endSession(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { user } = await this.#authenticate(request);
+    if (!this.#parts.sessions.endByClient(id, user)) {
+      const shown = /^[\w.-]{1,64}$/.test(id) ? id : 'of that id';
+      throw httpErrors.notFound(
+        `no session ${shown}: it never existed, has expired, was for one statement only, or is another user's`,
+      );
+    }
+    replyEmpty(response);
   }
 
   async #clientSession(verb: ClientSessionVerb, request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -8,6 +8,7 @@ export type Route =
   | { readonly name: 'page'; readonly id: string; readonly page: number }
   | { readonly name: 'kill'; readonly id: string; readonly isFinal: boolean }
   | { readonly name: 'final'; readonly id: string }
+  | { readonly name: 'session'; readonly id: string }
   | { readonly name: 'login' | 'logout' | 'refresh' | 'heartbeat' | 'verify' }
   | { readonly name: 'health' }
   | { readonly name: 'ready' }
@@ -26,6 +27,7 @@ const methods: Readonly<Record<Route['name'], readonly string[]>> = {
   page: ['GET'],
   kill: ['GET', 'POST'],
   final: ['GET', 'POST'],
+  session: ['DELETE'],
   login: ['POST'],
   logout: ['POST'],
   refresh: ['POST'],
@@ -71,6 +73,7 @@ function find(segments: readonly string[], search: string): Route | Match | null
   if (first !== 'v1') return null;
   if (second === 'verify' && segments.length === 2) return { name: second };
   if (second === 'session' && segments.length === 3 && isSessionVerb(id)) return { name: id };
+  if (second === 'session' && segments.length === 3) return { name: second, id: id as string };
   if (second !== 'query') return null;
   if (id === undefined) return { name: 'query' };
   if (verb === undefined) return { name: 'stats', id };

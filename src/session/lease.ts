@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { Effect } from '../wire/effect.ts';
-import { causes, interrupted, undelivered } from '../wire/failures.ts';
+import { type Cause, causes, interrupted, undelivered } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
 import type {
@@ -162,13 +162,17 @@ export class Lease extends EventEmitter<LeaseEvents> {
 
   /** Fails the statement that runs and has it killed, and tells whoever holds the lease. */
   revoke(): void {
-    const last = this.#last;
-    if (this.#state === 'running' && last?.rowsToCome === null) {
-      this.#forget(last.statement);
-      this.#channel.post({ type: 'cancel', statement: last.statement });
-      last.observer.failed(interrupted(causes.credentialsRefused(), last.sql, last.isAlone, last.effect));
-    }
+    this.interrupt(causes.credentialsRefused());
     if (this.#state !== 'closed') this.emit('revoked');
+  }
+
+  /** Fails the statement that runs, for that cause, and has it killed. */
+  interrupt(cause: Cause): void {
+    const last = this.#last;
+    if (this.#state !== 'running' || last?.rowsToCome !== null) return;
+    this.#forget(last.statement);
+    this.#channel.post({ type: 'cancel', statement: last.statement });
+    last.observer.failed(interrupted(cause, last.sql, last.isAlone, last.effect));
   }
 
   #receive(message: FromWorker): void {

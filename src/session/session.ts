@@ -33,6 +33,8 @@ export interface SessionObserver {
   ended(session: Session, reuse: boolean, reason: string): void;
 }
 
+const endedByClient = 'its client ended it';
+
 const afterwards = { always: 'keep', held: 'hold', never: 'clean' } as const;
 
 /**
@@ -119,6 +121,13 @@ export class Session {
     this.#end(false, reason);
   }
 
+  /** Ends the session as its client wishes, and cancels the statements that run or wait in it. */
+  endByClient(): void {
+    const cause = causes.sessionEnded();
+    this.#lease.interrupt(cause);
+    this.#end(false, endedByClient, cause);
+  }
+
   readonly #onIdle = (): void => {
     // Of a statement that was cancelled nobody is told in what it has left the session: neither has the client a handle to what
     // is held on its account alone, nor does it know that nothing is held any more.
@@ -156,7 +165,12 @@ export class Session {
     else this.end(reason);
   };
 
-  #end(reuse: boolean, reason: string): void {
+  /** @param cause of the failure of statements that wait; left out: the session was lost */
+  #end(
+    reuse: boolean,
+    reason: string,
+    cause = this.isCarried ? causes.heldSessionEnded(reason) : causes.sessionLost(reason),
+  ): void {
     if (this.#ended) return;
     this.#ended = true;
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
@@ -165,9 +179,6 @@ export class Session {
     this.#lease.off('lost', this.#onLost);
     this.#lease.off('revoked', this.#onRevoked);
     this.#observer.ended(this, reuse, reason);
-    for (const { observer } of this.#waiting.splice(0))
-      observer.failed(
-        failureOf(this.isCarried ? causes.heldSessionEnded(reason) : causes.sessionLost(reason), 'not_started'),
-      );
+    for (const { observer } of this.#waiting.splice(0)) observer.failed(failureOf(cause, 'not_started'));
   }
 }

@@ -33,6 +33,8 @@ export class Sessions {
   #count = 0;
   /** Why those are no more that were held. */
   readonly #ended: Removals;
+  /** Those that their clients ended, which a client may ask for again because the answer was lost. */
+  readonly #endedByClients: Removals;
   readonly #observer: SessionObserver = {
     held: (session) => this.#hold(session),
     ended: (session, reuse, reason) => this.#onEnd(session, reuse, reason),
@@ -43,6 +45,7 @@ export class Sessions {
     this.#leases = leases;
     this.#observe = observe;
     this.#ended = new Removals(endedKeptMs, options.endedMax);
+    this.#endedByClients = new Removals(endedKeptMs, options.endedMax);
   }
 
   /**
@@ -92,7 +95,10 @@ export class Sessions {
     }
     const count = this.#countByUser.of(user);
     if (count >= sessionsPerUserMax) {
-      throw refusedSession('too many', 'this user keeps as many sessions as one may (--sessions_per_user_max)');
+      throw refusedSession(
+        'too many',
+        'this user keeps as many sessions as one may (--sessions_per_user_max): end one by DELETE /v1/session/<session_id>',
+      );
     }
     const limit = { max: sessionsMax, perUserMax: sessionsPerUserMax };
     if (!mayTakeMore(limit, count, sessionsMax - this.#count)) {
@@ -159,6 +165,18 @@ export class Sessions {
   /** Why the user's session of that id, which was held, is no more, if it is remembered. */
   whyEnded(id: string, user: string): string | undefined {
     return this.#ended.find(id, user)?.reason;
+  }
+
+  /**
+   * Ends the user's kept session of that id, and cancels its statements.
+   * @returns false if there is none, and it is not remembered that this has ended one
+   */
+  endByClient(id: string, user: string): boolean {
+    const session = this.find(id, user);
+    if (session === undefined) return this.#endedByClients.find(id, user) !== undefined;
+    this.#endedByClients.add(id, user, '');
+    session.endByClient();
+    return true;
   }
 
   /** The client is there: what is held for it is held for longer. */

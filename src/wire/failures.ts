@@ -68,7 +68,7 @@ export const causes = {
       `the values of all placeholders take more than ${max} bytes (--body_bytes_max): use a large value less often`,
     ),
   noSuchSession: (id: string): Cause =>
-    own(90001, `no session '${id}': it never existed, has expired, was one-off, or is another user's`),
+    own(90001, `no session '${id}': it never existed, has expired, was ended or one-off, or is another user's`),
   heldSessionEnded: (reason: string): Cause =>
     own(
       90001,
@@ -76,6 +76,7 @@ export const causes = {
         'rolled back',
     ),
   cancelled: (): Cause => passing(90002, 'the statement was cancelled by the client'),
+  sessionEnded: (): Cause => own(90002, 'the statement was cancelled: the client ended its session'),
   hungUp: (secs: number): Cause =>
     passing(
       90002,

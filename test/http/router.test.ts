@@ -14,6 +14,8 @@ t.test('each path takes its own methods and names them to the others', async (t)
     [`/v1/query/${ID}/page/0`, { name: 'page', id: ID, page: 0 }, ['GET']],
     [`/v1/query/${ID}/kill`, { name: 'kill', id: ID, isFinal: false }, ['GET', 'POST']],
     [`/v1/query/${ID}/kill?delete=true`, { name: 'kill', id: ID, isFinal: true }, ['GET', 'POST']],
+    [`/v1/session/${ID}`, { name: 'session', id: ID }, ['DELETE']],
+    ['/v1/session/login', { name: 'login' }, ['POST']],
     ['/health', { name: 'health' }, ['GET', 'HEAD']],
     ['/ready', { name: 'ready' }, ['GET', 'HEAD']],
   ];
@@ -51,6 +53,8 @@ t.test('what is not a path of ours is not found', async (t) => {
     `/v1/query/${ID}/page/0/1`,
     `/v1/query/${ID}/kill/now`,
     `/v1/query/${ID}/kil`,
+    '/v1/session',
+    `/v1/session/${ID}/end`,
     '/v1/../v1/query',
     '/v1/query/../../etc/passwd',
     '/..',

@@ -157,6 +157,7 @@ t.test('a browser that asks first is told what a page may send', async (t) => {
     ['/v1/query/abc', 'GET, HEAD'],
     ['/v1/query/abc/page/1', 'GET'],
     ['/v1/query/abc/kill?delete=true', 'GET, POST'],
+    ['/v1/session/abc', 'DELETE'],
     ['/ready', 'GET, HEAD'],
   ] as const) {
     const { status, headers, body } = await ask(path, asked);

@@ -7,6 +7,7 @@ import {
   type QueryResponse,
   type QueryResult,
   query,
+  type Reply,
   type SluiceProcess,
   startSluice,
 } from '../support/sluice.ts';
@@ -231,6 +232,58 @@ for (const server of await sharedServers()) {
         t.match(await bench.start('SELECT 1', { id }, 5), { state: 'Failed', session_id: id, error: { code: 90001 } });
       }
       t.strictSame(await bench.rows('SELECT 2', others, `${name}_b`), [[2]], 'it is alive for its own user');
+    });
+
+    t.test('E (DELETE session): a client ends its session, and what runs and waits in it', async (t) => {
+      const end = (id: string, user = name, method = 'DELETE'): Promise<Reply> =>
+        get(bench.sluice.url, `/v1/session/${id}`, { ...bench.login(user), method });
+      const session = await bench.open();
+      const connection = (await bench.rows('SELECT CONNECTION_ID()', session))[0]?.[0] as number;
+      await bench.run('BEGIN', session);
+      await bench.run('INSERT INTO t (i) VALUES (55)', session);
+      const mark = `ended_${connection}`;
+      const running = await bench.start(`SELECT SLEEP(1000) AS ${mark}`, session);
+      const waiting = await bench.start('INSERT INTO t (i) VALUES (56)', session);
+      t.equal((await end(session.id, `${name}_b`)).status, 404, 'another user has no such session');
+      t.equal((await bench.stats(running)).state, 'Running');
+
+      const ended = await end(session.id);
+      t.strictSame([ended.status, ended.body], [200, '']);
+      const message = 'the statement was cancelled: the client ended its session';
+      t.match(await bench.follow(running), { state: 'Failed', error: { code: 90002, message, retryable: false } });
+      t.match(await bench.follow(waiting), { error: { code: 90002, message, outcome: 'not_started' } });
+      t.match(await bench.start('SELECT 1', session, 5), { state: 'Failed', error: { code: 90001 } });
+      await until('the connection is closed', async () => !(await bench.connections()).includes(connection));
+      await until('its statement has ended', async () => {
+        const sql = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(1000) AS ${mark}%'`;
+        return (await server.sql(sql)) === '0';
+      });
+      t.strictSame(await bench.rows('SELECT COUNT(*) FROM t WHERE i >= 55'), [[0]], 'nothing was committed');
+
+      t.equal((await end(session.id)).status, 200, 'a request that comes again, as its answer was lost');
+      t.equal((await end(session.id, `${name}_b`)).status, 404);
+      const idle = await bench.open();
+      t.equal((await end(idle.id)).status, 200, 'of a session in which nothing runs');
+      for (const id of ['f'.repeat(32), (await bench.run('SELECT 1')).last.session_id, '%22x%22']) {
+        const reply = await end(id);
+        t.equal(reply.status, 404, id);
+        t.match(reply.text, /^no session [\w ]+: it never existed/);
+      }
+      const wrong = await end(session.id, name, 'POST');
+      t.match([wrong.status, wrong.headers['allow']], [405, 'DELETE']);
+    });
+
+    t.test('E (DELETE session): a session that is ended makes room for another at once', async (t) => {
+      const { id } = await bench.open(600, undefined, `${name}_b`);
+      for (let round = 0; round < 3; round++) {
+        // Each runs a statement, and the end is asked for while that runs.
+        const session = await bench.open(600, undefined, `${name}_b`);
+        await bench.start('SELECT SLEEP(1000)', session, 0, `${name}_b`);
+        const path = `/v1/session/${session.id}`;
+        t.equal((await get(bench.sluice.url, path, { ...bench.login(`${name}_b`), method: 'DELETE' })).status, 200);
+      }
+      t.strictSame(await bench.rows('SELECT 4', { id }, `${name}_b`), [[4]], 'the others go on');
+      await until('their connections are closed', async () => (await bench.connections(`${name}_b`)).length <= 2);
     });
 
     t.test('the database of a session', async (t) => {
