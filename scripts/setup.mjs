@@ -151,7 +151,7 @@ export function runQuietly(command, args, title, hint = '') {
 }
 
 /**
- * Runs a step of the setup, which a signal to this process ends together with all that it has started.
+ * Runs a step of the setup. A signal to this process ends the step and every process that it has started.
  *
  * @param output `shown` as it comes, on stderr, or `kept` and shown if the step fails
  * @throws SetupError if it fails, InterruptedError if a signal has come
@@ -160,8 +160,8 @@ export async function runStep(command, args, { title, hint = '', output = 'kept'
   const child = spawn(command, args, {
     cwd: ROOT,
     stdio: ['ignore', ...(output === 'shown' ? [2, 2] : ['pipe', 'pipe'])],
-    // A group of its own, so that one signal reaches all that the step starts. What sudo runs may not be signalled from
-    // here: it stays in the terminal's group, to which Ctrl-C goes.
+    // A process group of its own, so that one signal reaches all processes of the step. This user may not signal what sudo
+    // runs: that stays in the terminal's group, which gets Ctrl-C.
     detached: command !== 'sudo',
   });
   const printed = [];
@@ -173,7 +173,7 @@ export async function runStep(command, args, { title, hint = '', output = 'kept'
   const ended = new Promise((resolve) => {
     giveUp = resolve;
     child.on('error', (error) => resolve(error.message));
-    // If its output is kept, not before the last of that has been read.
+    // `close` comes after the last output has been read.
     child.on(output === 'shown' ? 'exit' : 'close', (code, signal) => {
       resolve(code === 0 ? undefined : signal ? `ended by ${signal}` : `exit code ${code}`);
     });
@@ -188,7 +188,7 @@ export async function runStep(command, args, { title, hint = '', output = 'kept'
   clearTimeout(timer);
   for (const signal of SIGNALS) process.off(signal, interrupt);
   if (interruptedBy !== undefined) {
-    // Some of the group can outlive the rest. A package manager that is killed leaves its data base broken: it may go on.
+    // Processes that ignore SIGTERM are killed. A killed package manager leaves its database broken, so it may finish.
     if (!isPackageManager) signalGroup(child, 'SIGKILL');
     throw new InterruptedError(interruptedBy);
   }

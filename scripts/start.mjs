@@ -30,7 +30,7 @@ try {
 }
 run();
 
-/** What takes no time is checked before what takes minutes. */
+/** The checks, which take no time, come before the installation, which takes minutes. */
 async function prepare() {
   checkNode();
   if (isServer) await checkPort();
@@ -39,7 +39,7 @@ async function prepare() {
   await build(['src']);
 }
 
-/** Refuses a port on which another program listens. Whatever else is wrong with the address, the server says itself. */
+/** Refuses a port on which another program listens. The server itself reports any other fault of the address. */
 async function checkPort() {
   const port = Number(optionValue('http_handler_port') ?? 8000);
   const host = optionValue('http_handler_host') ?? '127.0.0.1';

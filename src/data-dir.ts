@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path';
 
 /**
- * Makes the data directory if there is none, and tries whether a file can be written to it, and to those of its folders
- * that an earlier run has left, which may have been another user's.
+ * Makes the data directory if there is none, and checks that files can be written to it and to those of the given folders
+ * that exist: an earlier run may have made them as another user.
  * @throws Error of one line that names the folder
  */
 export function prepareDataDir(dataDir: string, folders: readonly string[]): void {
@@ -17,8 +17,8 @@ export function prepareDataDir(dataDir: string, folders: readonly string[]): voi
 }
 
 /**
- * Makes a folder and those above it. `mkdirSync` with `recursive` never returns where a folder exists and another in it
- * cannot be made because of ENOENT, as below /proc: Node takes that for a folder above that is missing, and begins again.
+ * Makes a folder and its missing parents. `mkdirSync` with `recursive` never returns below /proc: there `mkdir` fails with
+ * ENOENT although the parent exists, and Node then makes the parent and tries again, without end.
  */
 export function makeFolder(path: string): void {
   const missing: string[] = [];

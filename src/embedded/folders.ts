@@ -38,9 +38,9 @@ export class Folders {
   readonly unfinished: string;
   readonly log: string;
   readonly lock: string;
-  /** MariaDB may read and write files for SQL in this folder only, and nobody puts any there. */
+  /** The only folder in which MariaDB may read and write files for SQL. Nothing but the proof is ever in it. */
   readonly files: string;
-  /** The file in it that proves that the privileges have been set. */
+  /** A file in it, which exists if the privileges have been set. */
   readonly proof: string;
   readonly temporary: string;
   /** The user that MariaDB runs as; null: that of this process. */
@@ -66,7 +66,7 @@ export class Folders {
     this.#run = join(this.root, 'run');
   }
 
-  /** Lets `choose` look for a user who can enter the root, which MariaDB will run as, and gives that user the folders. */
+  /** Makes the root accessible, calls `choose` for the user that MariaDB will run as, and gives that user its folders. */
   chooseUser(choose: () => SystemUser | null): SystemUser | null {
     if (process.getuid?.() !== 0) return null;
     const dataDir = dirname(this.root);
@@ -141,13 +141,13 @@ export class Folders {
     this.#give(folder);
   }
 
-  /** Gives a file, or a folder and what is in it, to MariaDB's user. An earlier version, or start, may have run as another. */
+  /** Makes MariaDB's user the owner of a file, or of a folder and its content. An earlier start may have had another user. */
   #give(path: string): void {
     if (this.#user === null) return;
     const { uid, gid } = this.#user;
     const found = lstatSync(path);
     if (found.isDirectory()) for (const name of readdirSync(path)) this.#give(join(path, name));
-    // A file with a second name may be another one's, who would lose it.
+    // A hard link could be to a file outside the folder.
     else if (found.nlink > 1) return;
     if (found.uid !== uid || found.gid !== gid) lchownSync(path, uid, gid);
   }
@@ -165,7 +165,7 @@ export class Folders {
   }
 }
 
-/** Root starts MariaDB as another user. */
+/** Whether a file or process of this user can be one of ours. Root starts MariaDB as another user. */
 export function isOurs(uid: number): boolean {
   const own = process.getuid?.();
   return own === 0 || uid === own;

@@ -1,9 +1,9 @@
 import { SAMPLE_DATABASE } from './sample.ts';
 
-/** Schemas whose names begin so are free for whatever the users of the private database want to try. */
+/** `root` may create and drop schemas whose names begin with this. */
 export const SCRATCH_PREFIX = 'scratch';
 
-/** The account of this process. The name is made like that of MariaDB's own `mariadb.sys`. */
+/** The account that this process logs in as. MariaDB's own internal account is `mariadb.sys`. */
 export const INTERNAL_USER = 'sluice.sys';
 
 const SYSTEM_SCHEMAS = "'mysql', 'sys', 'information_schema', 'performance_schema'";
@@ -12,13 +12,13 @@ const SYSTEM_SCHEMAS = "'mysql', 'sys', 'information_schema', 'performance_schem
  * SQL for `mariadbd --init-file`: one statement per element, which may hold semicolons but no newlines. It runs before the
  * server takes connections, at every start, so that a data directory of an earlier version is brought to the same state.
  *
- * Anybody on this machine can log in over HTTP as `root`, who has no password. So no account has a global privilege (SUPER,
- * FILE, CREATE USER, …) or a right in the system schemas. `root` may do everything in the sample, in schemas that an
- * earlier version let him create, and in those whose names begin with `scratch`, and grant nothing.
+ * Every user of this machine can log in over HTTP as `root`, which has no password. So no account has a global privilege
+ * (SUPER, FILE, CREATE USER, …) or a right in the system schemas. `root` has all rights except GRANT OPTION in the sample, in
+ * schemas that an earlier version let it create, and in those whose names begin with `scratch`.
  *
  * @param password of the internal account: hexadecimal digits
- * @param proof a file that the last statement makes, in the folder of --secure-file-priv: MariaDB stops at the first
- * statement that fails, logs it, and serves all the same
+ * @param proof a file that the last statement makes, in the folder of --secure-file-priv. If a statement fails, MariaDB logs
+ * it, skips the rest and serves clients nevertheless.
  */
 export function privilegeStatements(password: string, proof: string): string[] {
   return [

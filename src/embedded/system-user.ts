@@ -52,7 +52,7 @@ function readAccounts(): string {
 }
 
 function canUse(user: SystemUser, folder: string, program: string): boolean {
-  // Permissions of every folder on the way count, so that user tries it.
+  // The permissions of every parent folder count, so the check runs as that user.
   const script = 'cd "$1" && test -x "$2"';
   const { uid, gid } = user;
   const result = spawnSync('/bin/sh', ['-c', script, 'sh', folder, program], { uid, gid, cwd: '/', stdio: 'ignore' });
