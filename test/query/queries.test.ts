@@ -357,6 +357,12 @@ t.test('a statement is told with its query only if that is asked for', async (t)
   }
 });
 
+t.test('B2: of a long statement, only the beginning is logged', async (t) => {
+  const { events, queries } = new Stage(t, { logSql: true });
+  queries.add(makeQuery('q', 'ann'), 'x'.repeat(10_001));
+  t.match(events, [{ sql: `${'x'.repeat(10_000)}... (10001 characters)` }]);
+});
+
 t.test('a client that hangs up and stays away has its statement cancelled, if that is the way', async (t) => {
   const stay = new Stage(t);
   const cancel = new Stage(t, { disconnectMs: 20 });
