@@ -17,20 +17,26 @@ export type ServiceEvent =
       readonly query: string;
       readonly session: string;
       readonly user: string;
-      /** Only with --log_sql. */
-      readonly sql?: string;
     }
   | {
       readonly type: 'query_settled';
       readonly query: string;
+      readonly session: string;
       readonly user: string;
+      /** The client's address, or its proxy's. */
+      readonly client?: string;
+      readonly requestId?: string;
       readonly state: string;
       readonly code: number | null;
+      /** From the POST until the statement was sent to the database. */
+      readonly queueMs: number;
       readonly runningMs: number;
       readonly rows: number;
       readonly bytes: number;
       /** What of the bytes went by disk. */
       readonly spilledBytes: number;
+      /** Only with --log_sql; a long statement is cut. */
+      readonly sql?: string;
     }
   | { readonly type: 'query_removed'; readonly query: string; readonly user: string; readonly reason: string }
   | { readonly type: 'session_opened'; readonly session: string; readonly user: string }
@@ -73,8 +79,26 @@ export type ServiceEvent =
       readonly defect: string;
       readonly method: string;
       readonly path: string;
+      readonly requestId: string;
+      readonly client: string;
       readonly error: Error;
     }
+  /** A request was answered with a status other than 200. */
+  | {
+      readonly type: 'request_refused';
+      readonly status: number;
+      readonly reason: string;
+      /** Of bytes that are not HTTP there is only the address. */
+      readonly method?: string;
+      /** Without the query string. */
+      readonly path?: string;
+      /** As the request says, whether or not the password is right; null if it says none. */
+      readonly user?: string | null;
+      readonly requestId?: string;
+      readonly client: string;
+    }
+  /** The log could not be written as fast as it was filled. */
+  | { readonly type: 'log_lines_dropped'; readonly lines: number }
   | { readonly type: 'embedded_database'; readonly message: string };
 
 export type Observe = (event: ServiceEvent) => void;

@@ -1,18 +1,60 @@
-import { pino } from 'pino';
+import { type DestinationStream, pino } from 'pino';
 import type { Observe, ServiceEvent } from './events.ts';
 import { isOutOfDescriptors } from './troubles.ts';
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** Writes events as JSON lines to standard error, which leaves standard output to what a person is to read. */
-export function openLog(level: LogLevel): Observe {
-  const log = pino({ level, base: null }, pino.destination({ dest: 2, sync: true }));
-  return (event) => {
+/** Lines that wait to be written take so much memory at most; further ones are dropped and counted. */
+const bufferedBytesMax = 8 * 1024 * 1024;
+
+/** The end of the process waits so long for the log to be written. */
+const flushMs = 1_000;
+
+export interface Log {
+  readonly observe: Observe;
+  /** Resolves when all lines are written, or after a while. */
+  flush(): Promise<void>;
+}
+
+/**
+ * Writes events as JSON lines to standard error, which leaves standard output to what a person is to read. Writing does not
+ * block the thread; what waits is written at the exit of the process.
+ */
+export function openLog(level: LogLevel): Log {
+  const destination = pino.destination({ dest: 2, sync: false, minLength: 1, maxLength: bufferedBytesMax });
+  const log = pino({ level, base: null }, destination);
+  const observe: Observe = (event) => {
     const eventLevel = levelOf(event);
     if (!log.isLevelEnabled(eventLevel)) return;
     const { type, ...details } = event;
     log[eventLevel]('error' in event ? { ...details, error: undefined, err: describe(event.error) } : details, type);
   };
+  countDrops(destination, observe);
+  const flush = (): Promise<void> =>
+    new Promise((resolve) => {
+      const timer = setTimeout(resolve, flushMs);
+      // At a least length of 0, the library flushes nothing.
+      destination.flush(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  return { observe, flush };
+}
+
+/** A log that nobody takes, or whose reader is gone, does not stop the server. */
+function countDrops(destination: ReturnType<typeof pino.destination> & DestinationStream, observe: Observe): void {
+  let lines = 0;
+  destination.on('drop', () => {
+    lines++;
+  });
+  destination.on('drain', () => {
+    if (lines === 0) return;
+    const dropped = lines;
+    lines = 0;
+    observe({ type: 'log_lines_dropped', lines: dropped });
+  });
+  destination.on('error', () => {});
 }
 
 /** What else hangs on an error, such as the statement that a driver hangs on it, is nobody's to read. */
@@ -35,10 +77,10 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'listening_unprotected':
     case 'user_blocked':
     case 'journal_failed':
+    case 'log_lines_dropped':
       return 'warn';
-    case 'query_started':
-      // Whoever asks for the SQL wants to see it at the level that is usual.
-      return event.sql === undefined ? 'debug' : 'info';
+    case 'query_settled':
+    case 'request_refused':
     case 'certificate_renewed':
     case 'nothing_reloaded':
     case 'listening':
@@ -54,7 +96,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'database_login_refused':
     case 'http_connection_refused':
     case 'login_failed':
-    case 'query_settled':
+    case 'query_started':
     case 'query_removed':
     case 'session_opened':
     case 'session_ended':

@@ -20,7 +20,13 @@ async function main(): Promise<void> {
     return;
   }
   const { config } = command;
-  const observe = openLog(config.log_level);
+  // A terminal that is closed does not end the server.
+  process.stdout.on('error', () => {});
+  const { observe, flush } = openLog(config.log_level);
+  const exit = async (code: number): Promise<never> => {
+    await flush();
+    process.exit(code);
+  };
   const starting = new AbortController();
   let service: Service | null = null;
   let signals = 0;
@@ -39,9 +45,9 @@ async function main(): Promise<void> {
         process.stdout.write(
           `sluice stops when its results are read, in ${config.drain_secs} s at the latest; a second signal stops it at once\n`,
         );
-        void service.stop().then(() => process.exit(0));
+        void service.stop().then(() => exit(0));
       } else {
-        void service.abort().then(() => process.exit(exitCodes[signal]));
+        void service.abort().then(() => exit(exitCodes[signal]));
       }
     });
   }
@@ -49,7 +55,7 @@ async function main(): Promise<void> {
     service = await Service.start(config, observe, starting.signal);
   } catch (error) {
     // Whoever asked for the end of the start has what was asked for.
-    if (signals > 0) process.exit(0);
+    if (signals > 0) return exit(0);
     throw error;
   }
   if (isReloadPending) void service.reload();
@@ -57,7 +63,7 @@ async function main(): Promise<void> {
   process.on('exit', () => embedded?.kill());
   if (signals > 0) {
     await service.stop();
-    process.exit(0);
+    return exit(0);
   }
   process.stdout.write(`sluice listens on ${service.url}\n`);
   if (embedded !== null) {

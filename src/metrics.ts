@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { Observe, ServiceEvent } from './events.ts';
+import { version } from './version.ts';
 
 /** What can be asked of the parts of a running server at any time; bytes, or counts. */
 export interface Levels {
@@ -13,48 +14,89 @@ export interface Levels {
   readonly reservedBytes: () => number;
   readonly requestBytes: () => number;
   readonly spilledBytes: () => number;
+  readonly httpConnections: () => number;
+  /** Responses by their HTTP status. */
+  readonly responses: () => ReadonlyMap<number, number>;
 }
+
+/** The options that bound what the levels show. */
+export type Limits = Readonly<Record<keyof typeof limits, number>>;
+
+type Gauges = Readonly<Record<string, readonly [help: string, value: () => number]>>;
+
+/** The names of the limits' metrics, without the prefix. */
+const limits = {
+  queries_max: 'queries_limit',
+  queue_max: 'waiting_statements_limit',
+  sessions_max: 'sessions_limit',
+  connections_max: 'connections_limit',
+  http_connections_max: 'http_connections_limit',
+  buffer_bytes_max: 'reserved_limit_bytes',
+  results_bytes_max: 'buffered_limit_bytes',
+  request_bytes_max: 'request_limit_bytes',
+  spill_total_bytes_max: 'spilled_limit_bytes',
+} as const;
 
 export interface MetricsText {
   readonly contentType: string;
   readonly text: string;
 }
 
+/** Upper bounds in seconds. */
+const durationBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800];
+
 /**
- * Counts events, and gives the counts and the levels in the text format of Prometheus. To count is to add to a number here:
- * the library is loaded, and asked, only when somebody reads, as it takes its time at a start.
+ * Counts events, and gives the counts and the levels in the text format of Prometheus. Counting adds to a number here; the
+ * library is loaded at the first reading, because loading it would slow down the start.
  */
 export class Metrics {
   readonly #totals: Total[] = [];
-  readonly #statements = this.#total('statements_total', 'statements that have ended, by state', 'state');
-  readonly #seconds = this.#total('statement_seconds_total', 'time that they ran');
-  readonly #rows = this.#total('rows_total', 'rows that they returned');
-  readonly #rowBytes = this.#total('row_bytes_total', 'the same, as JSON');
-  readonly #spilledRowBytes = this.#total('spilled_row_bytes_total', 'what of it went by disk');
+  readonly #histograms: Histogram[] = [];
+  readonly #statements = this.#total(
+    'statements_total',
+    'Statements that have ended, by their state: Succeeded or Failed.',
+    'state',
+  );
+  readonly #runningTimes = this.#histogram(
+    'statement_duration_seconds',
+    'Time from sending a statement to the database until it ended, in seconds. Statements that were never sent are left out.',
+  );
+  readonly #queueTimes = this.#histogram(
+    'statement_queue_duration_seconds',
+    'Time that a statement waited for a connection and memory before it was sent to the database, in seconds.',
+  );
+  readonly #rows = this.#total('rows_total', 'Rows that statements have returned.');
+  readonly #rowBytes = this.#total('row_bytes_total', 'Bytes of the rows that statements have returned, as JSON.');
+  readonly #spilledRowBytes = this.#total(
+    'spilled_row_bytes_total',
+    'Bytes of rows, as JSON, that were written to disk because their client did not read them in time.',
+  );
+  readonly #ownFailures = this.#total(
+    'own_failures_total',
+    'Statements that failed with one of the error codes of this server (90001 and above), by code.',
+    'code',
+  );
   readonly #failedLogins = this.#total(
     'failed_logins_total',
     'Logins of clients that failed: denied by the database, or blocked after too many wrong passwords.',
     'reason',
   );
-  readonly #ownFailures = this.#total(
-    'own_failures_total',
-    'statements that failed for a reason of the server, by code',
-    'code',
-  );
   readonly #troubles = this.#total(
     'troubles_total',
-    'what should not happen, by the name of its line in the log',
+    'Events that need attention, by the name of the event. Each lasting trouble is also two lines in the log.',
     'event',
   );
 
   #levels: Levels | null = null;
+  #limits: Limits | null = null;
   #registry: Promise<Registry> | null = null;
 
   readonly observe: Observe = (event) => {
     switch (event.type) {
       case 'query_settled':
         this.#statements.add(1, event.state);
-        this.#seconds.add(event.runningMs / 1_000);
+        if (event.runningMs > 0) this.#runningTimes.add(event.runningMs / 1_000);
+        this.#queueTimes.add(event.queueMs / 1_000);
         this.#rows.add(event.rows);
         this.#rowBytes.add(event.bytes);
         this.#spilledRowBytes.add(event.spilledBytes);
@@ -77,8 +119,9 @@ export class Metrics {
   };
 
   /** Levels are asked for at each reading. */
-  watch(levels: Levels): void {
+  watch(levels: Levels, limits: Limits): void {
     this.#levels = levels;
+    this.#limits = limits;
   }
 
   async read(): Promise<MetricsText> {
@@ -88,11 +131,12 @@ export class Metrics {
   }
 
   async #register(): Promise<Registry> {
-    const { Counter, Gauge, Registry } = await import('prom-client');
+    const { collectDefaultMetrics, Counter, Gauge, Registry } = await import('prom-client');
     const registry = new Registry();
+    const prefixed = (name: string): string => `sluice_${name}`;
     for (const { name, help, label, values } of this.#totals) {
       new Counter({
-        name: `sluice_${name}`,
+        name: prefixed(name),
         help,
         labelNames: label === null ? [] : [label],
         registers: [registry],
@@ -102,42 +146,80 @@ export class Metrics {
         },
       });
     }
-    for (const [name, [help, level]] of Object.entries(this.#gauges())) {
+    // The library's own histogram takes observations one by one; these are counted already.
+    for (const histogram of this.#histograms) registry.registerMetric(histogram.under(prefixed) as never);
+    const responses = this.#levels?.responses ?? (() => new Map<number, number>());
+    new Counter({
+      name: prefixed('http_responses_total'),
+      help: 'HTTP responses, by status.',
+      labelNames: ['status'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [status, count] of responses()) this.inc({ status }, count);
+      },
+    });
+    for (const [name, [help, value]] of Object.entries(this.#gauges())) {
       new Gauge({
-        name: `sluice_${name}`,
+        name: prefixed(name),
         help,
         registers: [registry],
         collect() {
-          this.set(level());
+          this.set(value());
         },
       });
     }
+    new Gauge({
+      name: prefixed('build_info'),
+      help: 'Always 1; the labels are the version of this server and of the Node that runs it.',
+      labelNames: ['version', 'node'],
+      registers: [registry],
+    }).set({ version, node: process.versions.node }, 1);
+    // Those of the process: CPU, memory, descriptors, event loop and garbage collection of the main thread.
+    collectDefaultMetrics({ register: registry });
     return registry;
   }
 
-  #gauges(): Readonly<Record<string, readonly [help: string, level: () => number]>> {
-    const levels = this.#levels;
-    if (levels === null) return {};
-    return {
-      queries: ['queries held, be they running, unread or read', levels.queries],
-      waiting_statements: ['statements that wait for a connection or for memory', levels.waitingStatements],
-      sessions: ['kept sessions', levels.sessions],
-      connections: ['database connections', levels.connections],
+  #gauges(): Gauges {
+    const [levels, values] = [this.#levels, this.#limits];
+    if (levels === null || values === null) return {};
+    const gauges: Record<string, readonly [help: string, value: () => number]> = {
+      queries: ['Queries that the server remembers: running, not yet read to their end, or read.', levels.queries],
+      waiting_statements: ['Statements that wait for a connection or for memory.', levels.waitingStatements],
+      sessions: ['Sessions that are kept between statements.', levels.sessions],
+      connections: ['Connections to the database: in use, idle, and being opened.', levels.connections],
       database_up: [
         '1 if the database accepts connections and the login of --mysql_url, as far as is known, else 0.',
         levels.databaseUp,
       ],
-      buffered_bytes: ['memory that rows take', levels.heldBytes],
-      reserved_bytes: ['memory set aside for rows', levels.reservedBytes],
-      request_bytes: ['memory reserved for requests: bodies, statements and their params', levels.requestBytes],
-      spilled_bytes: ['disk that rows take', levels.spilledBytes],
+      http_connections: ['Open HTTP connections of clients.', levels.httpConnections],
+      buffered_bytes: ['Memory that holds rows which clients have not read yet, in bytes.', levels.heldBytes],
+      reserved_bytes: [
+        'Memory reserved for rows, in bytes: those that are held, and those that statements may still send.',
+        levels.reservedBytes,
+      ],
+      request_bytes: [
+        'Memory reserved for requests, in bytes: bodies, statements and their parameters.',
+        levels.requestBytes,
+      ],
+      spilled_bytes: ['Disk space that holds rows which clients have not read yet, in bytes.', levels.spilledBytes],
     };
+    for (const [option, name] of Object.entries(limits) as [keyof Limits, string][]) {
+      gauges[name] = [`The value of the option --${option}.`, () => values[option]];
+    }
+    return gauges;
   }
 
   #total(name: string, help: string, label: string | null = null): Total {
     const total = new Total(name, help, label);
     this.#totals.push(total);
     return total;
+  }
+
+  #histogram(name: string, help: string): Histogram {
+    const histogram = new Histogram(name, help);
+    this.#histograms.push(histogram);
+    return histogram;
   }
 }
 
@@ -157,6 +239,45 @@ class Total {
 
   add(value: number, label = ''): void {
     this.values.set(label, (this.values.get(label) ?? 0) + value);
+  }
+}
+
+/** Durations, counted by the smallest bound that they do not exceed. */
+class Histogram {
+  readonly #name: string;
+  readonly #help: string;
+  readonly #counts = new Float64Array(durationBounds.length + 1);
+  #sum = 0;
+
+  constructor(name: string, help: string) {
+    this.#name = name;
+    this.#help = help;
+  }
+
+  add(seconds: number): void {
+    let index = 0;
+    while (index < durationBounds.length && seconds > (durationBounds[index] as number)) index++;
+    this.#counts[index] = (this.#counts[index] as number) + 1;
+    this.#sum += seconds;
+  }
+
+  /** What prom-client asks of a metric that it prints. */
+  under(prefixed: (name: string) => string): object {
+    const name = prefixed(this.#name);
+    return { name, get: async () => ({ name, help: this.#help, type: 'histogram', values: this.#values(name) }) };
+  }
+
+  #values(name: string): object[] {
+    let count = 0;
+    const buckets = [...this.#counts].map((inBucket, index) => {
+      count += inBucket;
+      return { metricName: `${name}_bucket`, labels: { le: durationBounds[index] ?? '+Inf' }, value: count };
+    });
+    return [
+      ...buckets,
+      { metricName: `${name}_sum`, labels: {}, value: this.#sum },
+      { metricName: `${name}_count`, labels: {}, value: count },
+    ];
   }
 }
 

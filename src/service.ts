@@ -12,7 +12,7 @@ import { Handlers } from './http/handlers.ts';
 import { HostNames } from './http/host-names.ts';
 import { HttpServer } from './http/server.ts';
 import { Statements } from './http/statements.ts';
-import { Metrics, observeWith } from './metrics.ts';
+import { type Levels, Metrics, observeWith } from './metrics.ts';
 import { Handles } from './protocol/databend/session.ts';
 import { Buffers } from './query/buffers.ts';
 import { Queries } from './query/queries.ts';
@@ -230,7 +230,9 @@ function build(
     },
     observeWith(log, metrics.observe),
   );
-  const observe = observeWith(log, metrics.observe, troubles.observe);
+  const observe = observeWith(log, metrics.observe, troubles.observe, (event) => {
+    if (event.type === 'connect_failed') readiness.doubt();
+  });
   const spillUsage = SpillUsage.forThreads(slotsPerThread * config.worker_threads, config.spill_total_bytes_max);
   const workers = new WorkerPool(
     {
@@ -355,7 +357,7 @@ function build(
     readMetrics: () => metrics.read(),
     whyNotReady: () => readiness.whyNot(),
   });
-  metrics.watch({
+  const levels: Levels = {
     queries: () => queries.size,
     waitingStatements: () => queue.size,
     sessions: () => sessions.size,
@@ -365,8 +367,11 @@ function build(
     reservedBytes: () => buffers.reservedBytes,
     requestBytes: () => requestMemory.reservedBytes,
     spilledBytes: () => spillUsage.bytes,
-  });
-  const server = new HttpServer(
+    httpConnections: () => server.connections,
+    responses: () => server.responses,
+  };
+  metrics.watch(levels, config);
+  const server: HttpServer = new HttpServer(
     {
       host: config.http_handler_host,
       port: config.http_handler_port,

@@ -1,9 +1,12 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { ServiceEvent } from '#src/events.js';
+import { until } from './support/until.ts';
 
 const LOG_MODULE = new URL('../../dist/log.js', import.meta.url).href;
+const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 const LEVELS = { trace: 10, debug: 20, info: 30, warn: 40, error: 50, silent: 100 } as const;
 
 /** Each kind of event with the level that it is worth. An error is put in by the child, where JSON cannot carry it. */
@@ -18,20 +21,24 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'nothing_reloaded', reason: 'there is no --tls_cert' }, 'info'],
   [{ type: 'user_blocked', user: 'root', failures: 60, retryAfterSecs: 12 }, 'warn'],
   [{ type: 'query_started', query: 'q1', session: 's1', user: 'root' }, 'debug'],
-  [{ type: 'query_started', query: 'q1', session: 's1', user: 'root', sql: 'SELECT "1"' }, 'info'],
   [
     {
       type: 'query_settled',
       query: 'q1',
+      session: 's1',
       user: 'root',
+      client: '127.0.0.1',
+      requestId: 'r1',
       state: 'Failed',
       code: 1064,
+      queueMs: 0.1,
       runningMs: 1.5,
       rows: 0,
       bytes: 0,
       spilledBytes: 0,
+      sql: 'SELECT "1"',
     },
-    'debug',
+    'info',
   ],
   [{ type: 'query_removed', query: 'q1', user: 'root', reason: 'was finished' }, 'debug'],
   [{ type: 'session_opened', session: 's1', user: 'root' }, 'debug'],
@@ -50,7 +57,20 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'trouble_began', trouble: 'database_unavailable', reason: 'ECONNREFUSED' }, 'error'],
   [{ type: 'trouble_began', trouble: 'logins_failing', reason: 'Access denied' }, 'warn'],
   [{ type: 'trouble_ended', trouble: 'database_unavailable', failures: 7, secs: 1.5 }, 'info'],
-  [{ type: 'request_failed', defect: 'abc', method: 'GET', path: '/', error: new Error('oops') }, 'error'],
+  [{ type: 'request_refused', status: 400, reason: 'the request is not HTTP', client: '127.0.0.1' }, 'info'],
+  [{ type: 'log_lines_dropped', lines: 3 }, 'warn'],
+  [
+    {
+      type: 'request_failed',
+      defect: 'abc',
+      method: 'GET',
+      path: '/',
+      requestId: 'r1',
+      client: '127.0.0.1',
+      error: new Error('oops'),
+    },
+    'error',
+  ],
 ];
 
 t.test('an event is one line of JSON on standard error, with its level, its time and its members', async (t) => {
@@ -65,6 +85,11 @@ t.test('an event is one line of JSON on standard error, with its level, its time
     for (const [name, value] of Object.entries(members))
       if (name !== 'error') t.same(line[name], value, `${type}.${name}`);
   });
+});
+
+t.test('D3: an exit that does not wait loses no line', async (t) => {
+  const names = logged('trace', false).map((line) => String(line['msg']));
+  t.strictSame(names.sort(), EVENTS.map(([{ type }]) => String(type)).sort());
 });
 
 t.test('an error is logged with its message and its stack', async (t) => {
@@ -90,18 +115,18 @@ t.test('a level lets through what is worth as much or more', async (t) => {
 });
 
 /** The log writes to the file descriptor of standard error, so it is written by a process whose own can be read. */
-function logged(level: string): Record<string, unknown>[] {
+function logged(level: string, isFlushed = true): Record<string, unknown>[] {
   const events = EVENTS.map(([event]) => ('error' in event ? { ...event, error: event.error.message } : event));
   const program = `
     import { openLog } from ${JSON.stringify(LOG_MODULE)};
-    const observe = openLog(${JSON.stringify(level)});
+    const { observe, flush } = openLog(${JSON.stringify(level)});
     for (const event of ${JSON.stringify(events)}) {
       observe('error' in event ? { ...event, error: Object.assign(new Error(event.error), { sql: 'SELECT 1' }) } : event);
     }
+    ${isFlushed ? 'await flush();' : ''}
     process.exit(0);`;
-  const cwd = fileURLToPath(new URL('.', import.meta.url));
   const args = ['--input-type=module', '--eval', program];
-  const result = spawnSync(process.execPath, args, { cwd, encoding: 'utf8' });
+  const result = spawnSync(process.execPath, args, { cwd: FOLDER, encoding: 'utf8' });
   t.equal(result.status, 0, result.stderr);
   t.equal(result.stdout, '', 'standard output is left to people');
   return result.stderr
@@ -109,3 +134,47 @@ function logged(level: string): Record<string, unknown>[] {
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
+
+t.test('D3: a log that nobody reads blocks nothing, and says afterwards how many lines it has lost', async (t) => {
+  const program = `
+    import { openLog } from ${JSON.stringify(LOG_MODULE)};
+    const { observe } = openLog('info');
+    const reason = 'x'.repeat(1_000);
+    for (let count = 0; count < 20_000; count++) observe({ type: 'request_refused', status: 400, reason, client: '' });
+    process.stdout.write('done');
+    process.stdin.resume();`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { cwd: FOLDER });
+  t.teardown(() => child.kill('SIGKILL'));
+  // Nobody reads standard error by now.
+  await once(child.stdout, 'data');
+  let log = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    log += text;
+  });
+  await until(
+    () => log,
+    (log) => /"lines":\d+,"msg":"log_lines_dropped"/.test(log),
+  );
+  const dropped = Number(/"lines":(\d+),"msg":"log_lines_dropped"/.exec(log)?.[1]);
+  const written = log.match(/"msg":"request_refused"/g)?.length ?? 0;
+  t.equal(written + dropped, 20_000, `${written} lines written, ${dropped} dropped`);
+  t.ok(written > 5_000, 'the buffer takes some megabytes');
+});
+
+t.test('D3: a reader of the log that goes away does not end the process', async (t) => {
+  const program = `
+    import { openLog } from ${JSON.stringify(LOG_MODULE)};
+    const { observe } = openLog('info');
+    process.stdin.on('data', () => {
+      for (let count = 0; count < 100; count++) observe({ type: 'stopped' });
+      setTimeout(() => process.stdout.write('alive'), 100);
+    });
+    process.stdout.write('ready');`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { cwd: FOLDER });
+  t.teardown(() => child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  child.stderr.destroy();
+  child.stdin.write('go');
+  const [said] = await Promise.race([once(child.stdout, 'data'), once(child, 'exit')]);
+  t.equal(String(said), 'alive');
+});

@@ -51,3 +51,16 @@ function checkUserName(user: string): void {
     throw httpErrors.unauthorized(`the user name is longer than ${userNameLengthMax} characters`);
   }
 }
+
+const loggedUserBytesMax = 200;
+
+/** The user that a request names, for the log; null if it names none. The password is not decoded. */
+export function userOf(authorization: string | undefined): string | null {
+  const header = authorization?.trim() ?? '';
+  const blank = header.indexOf(' ');
+  if (blank < 0 || header.slice(0, blank).toLowerCase() !== 'basic') return null;
+  const token = header.slice(blank + 1).trimStart();
+  const bytes = Buffer.from(token, 'base64');
+  const colon = bytes.indexOf(colonCode);
+  return colon <= 0 ? null : bytes.toString('utf8', 0, Math.min(colon, loggedUserBytesMax));
+}

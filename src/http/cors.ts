@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { everyAnswer } from './reply.ts';
 
 /** What a page may send beside what every page may (Fetch standard, "CORS-safelisted request-header"). */
-const requestHeaders = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key';
+const requestHeaders = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id';
 /** What a page may read beside what every page may. */
-const responseHeaders = 'Retry-After, WWW-Authenticate';
+const responseHeaders = 'Retry-After, WWW-Authenticate, X-Request-Id';
 /** How long a browser need not ask again, in seconds; Chromium takes no more than this. */
 const preflightSecs = 7_200;
 

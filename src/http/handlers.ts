@@ -12,11 +12,12 @@ import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Page } from '../query/pages.ts';
 import type { Queries } from '../query/queries.ts';
-import { Query, type QueryLimits } from '../query/query.ts';
+import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { ownedKey } from '../removals.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
+import { originOf } from './answer.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonBytes } from './body.ts';
 import type { BodyParser } from './body-parser.ts';
@@ -169,8 +170,9 @@ export class Handlers {
       const parsing = bodyParser.parse({ user, dialect, bytes, wantsDigest: key !== null, isAbandoned });
       const { body, digest } = parsing instanceof Promise ? await parsing : parsing;
       const asGzip = acceptsGzip(request.headers['accept-encoding']);
+      const origin = originOf(request, response);
       const begin = (): Promise<Query> =>
-        this.#begin(this.#read(body, request, user), account, asGzip, key, isAbandoned);
+        this.#begin(this.#read(body, request, user), account, asGzip, key, origin, isAbandoned);
       if (key === null) return await begin();
       return queryOf(await this.#retries.once(dialect, user, key, digest ?? '', begin), dialect, key);
     } finally {
@@ -214,6 +216,7 @@ export class Handlers {
     account: Account,
     asGzip: boolean,
     key: string | null,
+    origin: QueryOrigin,
     isAbandoned: () => boolean,
   ): Promise<Query> {
     const { limits, queries, statements, buffers, requestMemory } = this.#parts;
@@ -236,7 +239,7 @@ export class Handlers {
       place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const id = replies === null ? newQueryId() : this.#idOf(key, account.user);
     const largeIntegersAsStrings = body.cells === 'typed, large integers as strings';
-    const identity = { id, sessionId, owner: account.user, isNamed: key !== null, largeIntegersAsStrings };
+    const identity = { id, sessionId, owner: account.user, isNamed: key !== null, origin, largeIntegersAsStrings };
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers, {
       reservation,
       keptBytes,

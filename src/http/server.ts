@@ -9,6 +9,8 @@ import type { Observe } from '../events.ts';
 import { RequestMemoryError } from '../query/request-memory.ts';
 import { BlockedError } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
+import { type Answer, addressOf, answerClass, originOf, requestIdOf, type StatusCounts } from './answer.ts';
+import { userOf } from './auth.ts';
 import { RequestAbortedError } from './body.ts';
 import type { Certificate } from './certificate.ts';
 import type { Cors } from './cors.ts';
@@ -36,6 +38,10 @@ export interface ServerOptions {
   /** Which pages of other origins may read the answers; null: none. */
   readonly cors: Cors | null;
 }
+
+/** Characters of a path, and of a reason, in the log. */
+const loggedPathMax = 200;
+const loggedReasonMax = 500;
 
 /** How long what is left of a refused body is read and dropped, so that the client gets to see the refusal. */
 const lingerMs = 2_000;
@@ -75,6 +81,7 @@ export class HttpServer {
   readonly #unanswered = new Map<Socket, Set<ServerResponse>>();
   /** Connections that a refusal closes: no request behind it is handled (RFC 9112, section 9.6). */
   readonly #refused = new WeakSet<Socket>();
+  readonly #counts: StatusCounts = new Map();
   #accepted = 0;
   #isDraining = false;
   #onEmpty: (() => void) | null = null;
@@ -84,6 +91,7 @@ export class HttpServer {
     this.#handlers = handlers;
     this.#observe = observe;
     const serverOptions = {
+      ServerResponse: answerClass,
       maxHeaderSize: options.headerBytesMax,
       requestTimeout: options.requestTimeoutMs,
       headersTimeout: options.requestTimeoutMs,
@@ -94,6 +102,9 @@ export class HttpServer {
       requireHostHeader: false,
     };
     const take = (request: IncomingMessage, response: ServerResponse): void => {
+      const answer = response as Answer;
+      answer.requestId = requestIdOf(request);
+      answer.counts = this.#counts;
       if (this.#admit(request, response)) void this.#serve(request, response);
     };
     const { certificate } = options;
@@ -114,8 +125,14 @@ export class HttpServer {
       if (this.#refused.has(socket)) return;
       if (error.code === requestTimeout && this.#isAnswered(socket)) return;
       // Whoever has not yet come to terms on the encryption could read no answer.
-      if (this.#unanswered.has(socket)) refuseConnection(error, socket, options.cors?.unaskedHeaders ?? '');
-      else socket.destroy();
+      if (!this.#unanswered.has(socket) || error.code === 'ECONNRESET') {
+        socket.destroy();
+        return;
+      }
+      const [status, phrase] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
+      // A client that goes away in the midst of its request has not been refused.
+      const isCut = error.code === 'HPE_INVALID_EOF_STATE';
+      this.#refuseSocket(socket, status, phrase, clientErrorReasons[status] ?? '', isCut);
     });
   }
 
@@ -133,6 +150,16 @@ export class HttpServer {
     this.#server.on('error', (error) => this.#observe({ type: 'accept_failed', error }));
     const scheme = this.#options.certificate === null ? 'http' : 'https';
     return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${this.#address.port}`;
+  }
+
+  /** The responses so far, by their status. */
+  get responses(): ReadonlyMap<number, number> {
+    return this.#counts;
+  }
+
+  /** HTTP connections that are open. */
+  get connections(): number {
+    return this.#sockets.size;
   }
 
   /** Whether only this machine can reach it. */
@@ -251,7 +278,7 @@ export class HttpServer {
     const answer = (): void => {
       // An answer before this one was the connection's last.
       if (!socket.writable) return;
-      endWith(socket, 501, 'Not Implemented', noTunnel, this.#options.cors?.unaskedHeaders ?? '');
+      this.#refuseSocket(socket, 501, 'Not Implemented', noTunnel);
       const timer = setTimeout(() => socket.destroy(), lingerMs);
       socket.once('close', () => clearTimeout(timer));
     };
@@ -302,12 +329,39 @@ export class HttpServer {
         this.#refuse(request, response, refusal(error));
       } else {
         const defect = randomBytes(6).toString('hex');
-        // An authority may have a password in it.
-        const path = withoutAuthority(target).slice(0, 200);
-        this.#observe({ type: 'request_failed', defect, method, path, error: error as Error });
+        this.#observe({
+          type: 'request_failed',
+          defect,
+          method,
+          path: loggedPath(target),
+          ...originOf(request, response),
+          error: error as Error,
+        });
         this.#refuse(request, response, httpErrors.defect(defect));
       }
     }
+  }
+
+  /** A defect has a line of its own. */
+  #observeRefusal(request: IncomingMessage, response: ServerResponse, { status, message }: HttpError): void {
+    if (status === 500) return;
+    this.#observe({
+      type: 'request_refused',
+      status,
+      reason: loggedReason(status, message),
+      method: request.method ?? '',
+      path: loggedPath(request.url ?? ''),
+      user: userOf(request.headers.authorization),
+      ...originOf(request, response),
+    });
+  }
+
+  /** Answers on a socket that no response stands for, and ends the connection. */
+  #refuseSocket(socket: Socket, status: number, phrase: string, reason: string, isCut = false): void {
+    const client = addressOf(socket);
+    if (!endWith(socket, status, phrase, reason, this.#options.cors?.unaskedHeaders ?? '')) return;
+    this.#counts.set(status, (this.#counts.get(status) ?? 0) + 1);
+    if (!isCut) this.#observe({ type: 'request_refused', status, reason, client });
   }
 
   #refuse(request: IncomingMessage, response: ServerResponse, error: HttpError): void {
@@ -315,6 +369,7 @@ export class HttpServer {
       response.destroy();
       return;
     }
+    this.#observeRefusal(request, response, error);
     const isWhole = request.complete || !hasBody(request);
     if (!isWhole || error.headers['Connection'] === 'close') this.#refused.add(request.socket);
     if (isWhole) {
@@ -333,6 +388,20 @@ export class HttpServer {
     request.once('close', end);
     request.resume();
   }
+}
+
+/** An authority and a query string may have a secret in them. */
+function loggedPath(target: string): string {
+  return withoutAuthority(target).split('?', 1)[0]?.slice(0, loggedPathMax) ?? '';
+}
+
+const notJson = 'the body is not JSON';
+
+/** JSON.parse quotes the text around an error, and other reasons quote members of a body: either may be SQL. */
+function loggedReason(status: number, reason: string): string {
+  if (reason.startsWith(notJson)) return notJson;
+  const shown = status === 400 ? reason.replace(/"(?:[^"\\]|\\.)*"/g, '"…"') : reason;
+  return shown.slice(0, loggedReasonMax);
 }
 
 /** What to do about an address that cannot be listened on. */
@@ -397,24 +466,16 @@ function willSwitch({ headers: { upgrade } }: IncomingMessage): boolean {
   return upgrade !== undefined && upgrade.toLowerCase() !== 'h2c';
 }
 
-function refuseConnection(error: NodeJS.ErrnoException, socket: Socket, headers: string): void {
-  if (error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const [status, phrase] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
-  endWith(socket, status, phrase, clientErrorReasons[status] ?? '', headers);
-}
-
-/** Writes an answer to a socket that no response stands for, and ends it. */
-function endWith(socket: Socket, status: number, phrase: string, reason: string, headers: string): void {
+/** @returns whether the socket could still be written to; else it is destroyed */
+function endWith(socket: Socket, status: number, phrase: string, reason: string, headers: string): boolean {
   if (!socket.writable) {
     socket.destroy();
-    return;
+    return false;
   }
   socket.end(
     `HTTP/1.1 ${status} ${phrase}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n` +
       `Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n${headers}` +
       `Content-Length: ${Buffer.byteLength(reason) + 1}\r\n\r\n${reason}\n`,
   );
+  return true;
 }

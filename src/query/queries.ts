@@ -88,14 +88,9 @@ export class Queries {
     this.#entries.set(key, { query, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
     this.#runningByUser.add(owner, 1);
     this.#unreadByUser.add(owner, 1);
-    query.onSettled = () => {
-      this.#runningByUser.add(owner, -1);
-      this.#observeSettled(query);
-      // One that its client has cancelled is not read any more.
-      this.#checkRead();
-    };
     const logged = this.#options.logSql ? { sql: loggedSql(sql) } : {};
-    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner, ...logged });
+    this.#followToEnd(query, logged);
+    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
   }
 
   /** The user's query of that id, whose client is thereby known to be there; another user's does not exist. */
@@ -258,18 +253,34 @@ export class Queries {
     done();
   }
 
-  #observeSettled(query: Query): void {
+  /** A function of its own, so that the clock of the result does not hold the SQL. */
+  #followToEnd(query: Query, logged: { readonly sql?: string }): void {
+    query.onSettled = () => {
+      query.onSettled = null;
+      this.#runningByUser.add(query.identity.owner, -1);
+      this.#observeSettled(query, logged);
+      // One that its client has cancelled is not read any more.
+      this.#checkRead();
+    };
+  }
+
+  #observeSettled(query: Query, logged: { readonly sql?: string }): void {
+    const { id, sessionId, owner, origin } = query.identity;
     const { state, stats } = query.snapshot();
     this.#observe({
       type: 'query_settled',
-      query: query.identity.id,
-      user: query.identity.owner,
+      query: id,
+      session: sessionId,
+      user: owner,
+      ...origin,
       state: state.name,
       code: state.name === 'Failed' ? state.failure.code : null,
+      queueMs: query.queueMs,
       runningMs: stats.runningMs,
       rows: stats.result.rows,
       bytes: stats.result.bytes,
       spilledBytes: stats.spill.bytes,
+      ...logged,
     });
   }
 }
@@ -281,5 +292,7 @@ function clearAway(entry: Entry): void {
 
 function loggedSql(sql: string): string {
   if (sql.length <= loggedCharactersMax) return sql;
-  return `${sql.slice(0, loggedCharactersMax)}... (${sql.length} characters)`;
+  // V8 would keep the whole text for a part that is cut out of it.
+  const begin = Buffer.from(sql.slice(0, loggedCharactersMax)).toString();
+  return `${begin}... (${sql.length} characters)`;
 }

@@ -35,6 +35,14 @@ export interface StatementTimeout {
   readonly isAsked: boolean;
 }
 
+/** Where a statement came from, for the log. */
+export interface QueryOrigin {
+  /** The X-Request-Id of its POST, or one that the server has made. */
+  readonly requestId: string;
+  /** The address at the other end of the connection: the client's, or a proxy's; empty if the connection is gone. */
+  readonly client: string;
+}
+
 export interface QueryIdentity {
   readonly id: string;
   readonly sessionId: string;
@@ -44,6 +52,7 @@ export interface QueryIdentity {
   readonly isNamed?: boolean;
   /** Its client reads JSON's numbers as doubles: 64-bit integers in its answers are strings. */
   readonly largeIntegersAsStrings?: boolean;
+  readonly origin?: QueryOrigin;
 }
 
 /** Hands a statement to a session, or puts it in a queue. */
@@ -122,6 +131,7 @@ export class Query implements StatementObserver {
   #estimatedRows: number | null = null;
   #sessionState: SessionState | null = null;
   #isCancelled = false;
+  readonly #createdAt = performance.now();
   #startedAt: number | null = null;
   #runningMs = 0;
   #timeout: NodeJS.Timeout | null = null;
@@ -177,6 +187,11 @@ export class Query implements StatementObserver {
    */
   page(number: number): Promise<Page> | null {
     return this.#pages.get(number);
+  }
+
+  /** From the POST until the statement was sent to its connection; until now if it was not. */
+  get queueMs(): number {
+    return (this.#startedAt ?? performance.now()) - this.#createdAt;
   }
 
   /** The number of the page to ask for next; null if there is none. */

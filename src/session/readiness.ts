@@ -20,6 +20,9 @@ export class Readiness {
   readonly #observe: Observe;
   #askedAt = Number.NEGATIVE_INFINITY;
   #freshMs = freshMs;
+  /** Whether the last answer was that the database can be used, and a connection has failed since. */
+  #isDoubtful = false;
+  #isReady = false;
   #answer: Promise<Answer> = Promise.resolve({ reason: null, isReachable: true });
 
   constructor(leases: Leases, user: string, password: string, observe: Observe) {
@@ -37,12 +40,22 @@ export class Readiness {
     return (await this.#fresh()).isReachable;
   }
 
+  /** Called when a connection to the database has failed: an older answer that it can be used is worth nothing now. */
+  doubt(): void {
+    this.#isDoubtful = this.#isReady;
+  }
+
   #fresh(): Promise<Answer> {
     const now = performance.now();
-    if (now - this.#askedAt > this.#freshMs) {
+    if (now - this.#askedAt > this.#freshMs || this.#isDoubtful) {
       this.#askedAt = now;
       this.#freshMs = freshMs;
-      this.#answer = this.#ask();
+      this.#isReady = false;
+      this.#isDoubtful = false;
+      this.#answer = this.#ask().then((answer) => {
+        this.#isReady = answer.reason === null;
+        return answer;
+      });
     }
     return this.#answer;
   }

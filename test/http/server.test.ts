@@ -130,7 +130,8 @@ t.test('a request whose client has gone is answered to nobody and logged as no d
   t.type((await over)[0], RequestAbortedError);
   const { replies } = await exchange(url, requestText('GET /% HTTP/1.1'));
   t.equal(replies[0]?.status, 400, 'the server goes on');
-  t.same(events, []);
+  t.match(events, [{ type: 'request_refused', path: '/%' }]);
+  t.equal(events.length, 1);
 });
 
 t.test('what is not HTTP gets 400 and the end of its connection', async (t) => {

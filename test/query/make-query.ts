@@ -1,13 +1,13 @@
 import { Buffers } from '#src/query/buffers.js';
-import { Query } from '#src/query/query.js';
+import { Query, type QueryIdentity } from '#src/query/query.js';
 
 /** Longer than any test runs: what comes at all comes for another reason than that this time is over. */
 export const forever = 3_600_000;
 
 /** A query whose statement is not started yet, with small limits and buffers of its own; no clock of it runs out. */
-export function makeQuery(id = 'q', owner = 'ann'): Query {
+export function makeQuery(id = 'q', owner = 'ann', more: Partial<QueryIdentity> = {}): Query {
   return new Query(
-    { id, sessionId: 's', owner },
+    { id, sessionId: 's', owner, ...more },
     {
       waitMs: forever,
       pageRows: 10,

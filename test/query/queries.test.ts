@@ -342,18 +342,22 @@ t.test('a query that its client cancels is not waited for', async (t) => {
   await read;
 });
 
-t.test('a statement is told with its query only if that is asked for', async (t) => {
+t.test('D3: a statement is logged only if that is asked for, where it came from always', async (t) => {
+  const origin = { requestId: 'r1', client: '127.0.0.1' };
   for (const logSql of [false, true]) {
-    const { events, queries } = new Stage(t, { logSql });
-    queries.add(makeQuery('q', 'ann'), 'SELECT 1');
-    const [event] = events;
-    t.same(event, {
-      type: 'query_started',
-      query: 'q',
-      session: 's',
-      user: 'ann',
-      ...(logSql ? { sql: 'SELECT 1' } : {}),
-    });
+    for (const [sql, logged] of [
+      ['SELECT 1', 'SELECT 1'],
+      [`SELECT '${'x'.repeat(20_000)}'`, /^SELECT 'x{9992}\.\.\. \(20009 characters\)$/],
+    ] as const) {
+      const { events, queries } = new Stage(t, { logSql });
+      const query = makeQuery('q', 'ann', { origin });
+      queries.add(query, sql);
+      query.failed(failureOf({ code: 1064, sqlstate: '42000', message: 'no' }, 'rolled_back'));
+      const [started, settled] = events;
+      t.same(started, { type: 'query_started', query: 'q', session: 's', user: 'ann' });
+      t.match(settled, { type: 'query_settled', session: 's', queueMs: Number, runningMs: 0, ...origin });
+      t.match((settled as { sql?: string }).sql, logSql ? logged : undefined);
+    }
   }
 });
 

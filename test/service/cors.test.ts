@@ -110,7 +110,7 @@ t.test('without the option no page of another origin may read anything', async (
 
 t.test('pages of the origins that are listed may read every answer, and no others', async (t) => {
   const sluice = await start(t, ['--cors_origin', 'http://localhost:3000, https://PAGE.example:443']);
-  const exposed = 'Retry-After, WWW-Authenticate';
+  const exposed = 'Retry-After, WWW-Authenticate, X-Request-Id';
   for (const origin of [page, 'http://localhost:3000']) {
     await eachReply(t, sluice, { Origin: origin }, ({ headers }, name) => {
       t.equal(headers.get('access-control-allow-origin'), origin, name);
@@ -165,7 +165,7 @@ t.test('a browser that asks first is told what a page may send', async (t) => {
     t.equal(body, '');
     t.equal(headers.get('access-control-allow-origin'), page);
     t.equal(headers.get('access-control-allow-methods'), methods);
-    const allowed = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key';
+    const allowed = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id';
     t.equal(headers.get('access-control-allow-headers'), allowed);
     t.equal(headers.get('access-control-max-age'), '7200');
     t.equal(headers.get('vary'), 'Origin');

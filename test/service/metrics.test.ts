@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -72,4 +72,76 @@ t.test('/metrics counts what happens, and tells what is held', async (t) => {
     sluice_buffered_bytes: 0,
     sluice_reserved_bytes: 0,
   });
+});
+
+/** The text of /metrics, and what each line of it says. */
+async function readMetrics(url: string) {
+  const { text } = await get(url, '/metrics');
+  const values = new Map(
+    [...text.matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)].map(([, name = '', value]) => [name, Number(value)]),
+  );
+  const kinds = new Map([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = '', kind = '']) => [name, kind]));
+  const helps = new Map([...text.matchAll(/^# HELP (\w+) (.*)$/gm)].map(([, name = '', help = '']) => [name, help]));
+  return { values, kinds, helps };
+}
+
+t.test('D3: /metrics has times, HTTP statuses, limits, the process and the build', async (t) => {
+  const [server] = await sharedServers();
+  const sluice = await startSluice(['--mysql_url', server?.url ?? '', '--connections_max', '7']);
+  t.teardown(() => sluice.stop());
+  await query(sluice.url, 'SELECT 1');
+  await query(sluice.url, 'SELECT SLEEP(0.3)');
+  await get(sluice.url, '/nothing');
+  await query(sluice.url, 'SELECT 1', { body: { session: { id: 'none' } } });
+  const { values } = await readMetrics(sluice.url);
+  const running = 'sluice_statement_duration_seconds';
+  t.equal(values.get(`${running}_count`), 2, 'a statement that was never sent is left out');
+  t.equal(values.get(`${running}_bucket{le="+Inf"}`), 2);
+  t.ok((values.get(`${running}_bucket{le="0.25"}`) ?? 2) <= 1, 'the slow one is above');
+  t.ok((values.get(`${running}_sum`) ?? 0) >= 0.3, 'in seconds');
+  const buckets = [...values].filter(([name]) => name.startsWith(`${running}_bucket`)).map(([, value]) => value);
+  t.ok(buckets.length > 10);
+  t.strictSame(
+    buckets,
+    [...buckets].sort((a, b) => a - b),
+    'the buckets are cumulative',
+  );
+  t.equal(values.get('sluice_statement_queue_duration_seconds_count'), 3);
+  t.equal(values.get('sluice_http_responses_total{status="404"}'), 1);
+  t.ok((values.get('sluice_http_responses_total{status="200"}') ?? 0) >= 3);
+  t.equal(values.get('sluice_connections_limit'), 7);
+  t.equal(values.get('sluice_queries_limit'), 10_000);
+  t.equal(values.get('sluice_database_up'), 1);
+  t.ok((values.get('sluice_http_connections') ?? 0) >= 1);
+  t.ok((values.get('process_cpu_seconds_total') ?? 0) > 0);
+  t.ok((values.get('process_resident_memory_bytes') ?? 0) > 0);
+  const built = [...values.keys()].find((name) => name.startsWith('sluice_build_info'));
+  t.match(built, /^sluice_build_info\{version="\d+\.\d+\.\d+",node="\d+\.\d+\.\d+"\}$/);
+});
+
+t.test('D3: names follow the conventions of Prometheus, and each help text stands alone', async (t) => {
+  const [server] = await sharedServers();
+  const sluice = await startSluice(['--mysql_url', server?.url ?? '']);
+  t.teardown(() => sluice.stop());
+  const { kinds, helps } = await readMetrics(sluice.url);
+  for (const [name, kind] of kinds) {
+    if (!name.startsWith('sluice_')) continue;
+    const help = helps.get(name) ?? '';
+    t.match(help, /^[A-Z0-9].{15,}\.$/, `${name}: a sentence`);
+    t.notMatch(help, /\b(the same|they|of it)\b/, `${name}: it does not refer to another metric`);
+    t.equal(kind === 'counter', name.endsWith('_total'), `${name} is a ${kind}`);
+    if (name.endsWith('_seconds')) t.match(help, /in seconds/, name);
+    if (/bytes/i.test(help) && kind === 'gauge' && !help.includes('option')) t.match(name, /_bytes$/);
+  }
+  const docs = await readFile(new URL('../../../docs/operations.md', import.meta.url), 'utf8');
+  const documented = [...docs.matchAll(/^\| `(sluice_\w+)/gm)].map(([, name]) => name);
+  t.strictSame(documented.sort(), [...kinds.keys()].filter((name) => name.startsWith('sluice_')).sort());
+});
+
+t.test('D3: every line of the log is documented', async (t) => {
+  const docs = await readFile(new URL('../../../docs/operations.md', import.meta.url), 'utf8');
+  const events = await readFile(new URL('../../../src/events.ts', import.meta.url), 'utf8');
+  const names = [...events.matchAll(/readonly type: '(\w+)'/g)].map(([, name]) => name);
+  t.ok(names.length > 20);
+  for (const name of names) t.ok(docs.includes(`| \`${name}\` |`), `${name} is documented`);
 });

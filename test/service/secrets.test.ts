@@ -73,12 +73,12 @@ for (const server of await sharedServers()) {
         ({ json }) => json.state === 'Failed',
       );
     }
-    t.match(quiet.log(), /query_started.*connection_lost/s, 'it tells what happens');
+    t.match(quiet.log(), /query_settled.*connection_lost|connection_lost.*query_settled/s, 'it tells what happens');
     t.notMatch(quiet.log(), /marker|SELECT/i, 'but not the statements');
     const lines = telling
       .log()
       .split('\n')
-      .filter((line) => line.includes('query_started'))
+      .filter((line) => line.includes('query_settled'))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
     t.match(lines, [
       { level: 30, user: 'root', sql: "SELECT 'marker_rows'" },
