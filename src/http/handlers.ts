@@ -212,7 +212,7 @@ export class Handlers {
    * @param isAbandoned whether whoever would end the statement has gone
    */
   async #begin(
-    { body, replies }: ReadRequest,
+    read: ReadRequest,
     account: Account,
     asGzip: boolean,
     key: string | null,
@@ -221,6 +221,9 @@ export class Handlers {
   ): Promise<Query> {
     const { limits, queries, statements, buffers, requestMemory } = this.#parts;
     this.#admit(account.user);
+    const { replies } = read;
+    const body = statements.current(read.body, account);
+    if (body !== read.body) replies?.forgetHeld();
     const keptBytes = replies?.heapBytes ?? 0;
     const reservation = requestMemory.reserve(account.user, keptBytes + statementBytes(body));
     let place: Place | null = null;
@@ -244,14 +247,21 @@ export class Handlers {
       reservation,
       keptBytes,
     });
+    const endIfUnknown = (): void => {
+      if (replies !== null) this.#endIfUnknown(query, replies);
+    };
     if (replies !== null) {
       this.#replies.set(query, replies);
-      if (body.session.type === 'carried') query.onRemoved = () => this.#endIfUnknown(query, replies);
+      if (body.session.type === 'carried') query.onRemoved = endIfUnknown;
     }
+    const onMoved = (): void => {
+      replies?.forgetHeld();
+      query.onRemoved = endIfUnknown;
+    };
     const { resultTimeoutSecs } = body;
     queries.add(query, body.sql, resultTimeoutSecs === undefined ? undefined : resultTimeoutSecs * 1_000);
     if (place === null) statements.runLater(query, body, account, sessionId);
-    else statements.run(query, body, account, place);
+    else statements.run(query, body, account, place, onMoved);
     return query;
   }
 
@@ -260,7 +270,9 @@ export class Handlers {
    * path, or that the user's queries have already, is not taken.
    */
   #idOf(key: string | null, user: string): string {
-    return key !== null && clientId.test(key) && !this.#parts.queries.knows(key, user) ? key : newQueryId();
+    if (key === null || !clientId.test(key) || this.#parts.queries.knows(key, user)) return newQueryId();
+    this.#finalSessions.delete(ownedKey(user, key));
+    return key;
   }
 
   async #getPage(id: string, page: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -504,12 +516,15 @@ function stopping(): Error {
 
 function unknownQuery(id: string): HttpError {
   const begun = timeOfQueryId(id);
+  const started = new Date(performance.timeOrigin).toISOString();
   if (begun !== null && begun < performance.timeOrigin) {
-    const started = new Date(performance.timeOrigin).toISOString();
     return httpErrors.notFound(
       `query ${id} was begun before this server started at ${started}: a restart forgets all queries; ` +
         'send the statement again if it may run twice',
     );
   }
-  return httpErrors.notFound(`no query ${clientId.test(id) ? id : 'of that id'}`);
+  if (!/^[\w.-]{1,64}$/.test(id)) return httpErrors.notFound('no query of that id');
+  // When a query was begun, only the ids that the server gives tell.
+  const hint = begun === null ? `; this server has run since ${started}, and a restart forgets all queries` : '';
+  return httpErrors.notFound(`no query ${id}${hint}`);
 }

@@ -1,10 +1,11 @@
+import { newSessionId } from '../ids.ts';
 import type { QueryRequest } from '../protocol/request.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Query, RunStatement } from '../query/query.ts';
 import type { Queue, Waiter } from '../query/queue.ts';
 import type { Account } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
-import type { Session } from '../session/session.ts';
+import type { RunElsewhere, Session } from '../session/session.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { causes, type Failure, failureOf } from '../wire/failures.ts';
 import {
@@ -56,14 +57,41 @@ export class Statements {
     return place;
   }
 
-  /** Runs the statement there, and tells the query what becomes of it. */
-  run(query: Query, body: QueryRequest, account: Account, place: Place): void {
+  /**
+   * The request as it is to be run. A client that has several statements under way may send one with the handle of a session
+   * that another has ended without loss, as a COMMIT does; the statement then runs in a session of its own.
+   */
+  current(body: QueryRequest, { user }: Account): QueryRequest {
+    const { session } = body;
+    if (session.type !== 'old' || session.otherwise === undefined) return body;
+    const isOver = session.whyEnded === undefined && this.#sessions.hasEndedWithoutLoss(session.id, user);
+    return isOver ? { ...body, session: session.otherwise } : body;
+  }
+
+  /**
+   * Runs the statement there, and tells the query what becomes of it.
+   * @param onMoved called if the session ends without loss before its turn, and it runs in a session of its own
+   */
+  run(query: Query, body: QueryRequest, account: Account, place: Place, onMoved: () => void = () => {}): void {
     if (!isSession(place)) {
       query.failed(place);
       return;
     }
     const again = place.isKept ? null : this.#runInTurn(body, account, place.id);
-    query.start(statementOf(body), (request, observer) => place.run(request, observer), again);
+    const elsewhere = this.#elsewhere(query, body, account, onMoved);
+    query.start(statementOf(body), (request, observer) => place.run(request, observer, elsewhere), again);
+  }
+
+  #elsewhere(query: Query, body: QueryRequest, account: Account, onMoved: () => void): RunElsewhere | null {
+    if (body.session.type !== 'old' || body.session.otherwise === undefined) return null;
+    const moved: QueryRequest = { ...body, session: body.session.otherwise };
+    return (request, observer) => {
+      // The id of the session that has ended could be taken by several at once.
+      query.moveTo(newSessionId());
+      onMoved();
+      const run = this.#runInTurn(moved, account, query.identity.sessionId);
+      return run({ ...request, extras: statementOf(moved).extras }, observer);
+    };
   }
 
   /** Runs the statement when it is its turn. */

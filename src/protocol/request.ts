@@ -33,6 +33,8 @@ export interface OldSession {
   readonly id: string;
   /** It is known already that there is no such session any more. */
   readonly whyEnded?: string;
+  /** What the statement runs in if the session has ended without loss, as after a COMMIT; left out: it fails then. */
+  readonly otherwise?: CarriedSession;
 }
 
 /** One whose state the client carries from statement to statement, as far as it can be told and set again. */

@@ -88,7 +88,7 @@ const askAfterMs = 200;
  * in (`#pages`). Lives on the main thread and never looks into a row.
  */
 export class Query implements StatementObserver {
-  readonly identity: QueryIdentity;
+  #identity: QueryIdentity;
   /** Called once, when the state has become final. */
   onSettled: (() => void) | null = null;
   /** Called when it is no more. */
@@ -140,12 +140,21 @@ export class Query implements StatementObserver {
 
   /** @param memory the reservation of its request, which the query releases */
   constructor(identity: QueryIdentity, limits: QueryLimits, buffers: Buffers, memory: QueryMemory | null = null) {
-    this.identity = identity;
+    this.#identity = identity;
     this.#limits = limits;
     this.#buffers = buffers;
     this.#share = new Share(buffers, identity.owner);
     this.#memory = memory;
     this.#windowBytes = buffers.floorBytes;
+  }
+
+  get identity(): QueryIdentity {
+    return this.#identity;
+  }
+
+  /** The statement runs in another session than the one that it was meant for. */
+  moveTo(sessionId: string): void {
+    this.#identity = { ...this.#identity, sessionId };
   }
 
   get isRunning(): boolean {

@@ -19,9 +19,14 @@ export interface SessionOptions {
   readonly queueMax: number;
 }
 
+/** Runs a statement in a session of its own. */
+export type RunElsewhere = (request: StatementRequest, observer: StatementObserver) => StatementHandle;
+
 interface Waiting {
   readonly request: StatementRequest;
   readonly observer: StatementObserver;
+  /** null: it can run in this session only. */
+  readonly elsewhere: RunElsewhere | null;
   handle: StatementHandle | null;
 }
 
@@ -92,14 +97,17 @@ export class Session {
     else this.end(reason);
   }
 
-  /** Runs a statement, now or when those before it have ended. What becomes of it, the observer is told. */
-  run(request: StatementRequest, observer: StatementObserver): StatementHandle {
+  /**
+   * Runs a statement, now or when those before it have ended. What becomes of it, the observer is told.
+   * @param elsewhere runs it if one before it ends the session without loss, as a COMMIT does
+   */
+  run(request: StatementRequest, observer: StatementObserver, elsewhere: RunElsewhere | null = null): StatementHandle {
     if (!this.#lease.isRunning) {
       if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
       this.#idleTimer = null;
       return this.#lease.run(request, afterwards[this.#options.keep], observer);
     }
-    const waiting: Waiting = { request, observer, handle: null };
+    const waiting: Waiting = { request, observer, elsewhere, handle: null };
     if (this.#waiting.length >= this.#options.queueMax) {
       observer.failed(failureOf(causes.sessionQueueFull(this.#options.queueMax), 'not_started'));
     } else {
@@ -179,6 +187,10 @@ export class Session {
     this.#lease.off('lost', this.#onLost);
     this.#lease.off('revoked', this.#onRevoked);
     this.#observer.ended(this, reuse, reason);
-    for (const { observer } of this.#waiting.splice(0)) observer.failed(failureOf(cause, 'not_started'));
+    for (const waiting of this.#waiting.splice(0)) {
+      const { request, observer, elsewhere } = waiting;
+      if (reuse && elsewhere !== null) waiting.handle = elsewhere(request, observer);
+      else observer.failed(failureOf(cause, 'not_started'));
+    }
   }
 }

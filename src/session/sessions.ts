@@ -21,6 +21,8 @@ export interface SessionsOptions {
 }
 
 const endedKeptMs = 600_000;
+/** Of sessions that were held and have ended with a transaction, or the like. */
+const lossCode = 90_001;
 
 /** Opens sessions and finds those that are kept. */
 export class Sessions {
@@ -128,7 +130,7 @@ export class Sessions {
       this.#checkRoom(session.owner);
     } catch (error) {
       const reason = (error as Error).message;
-      this.#ended.add(session.id, session.owner, reason);
+      this.#ended.add(session.id, session.owner, reason, lossCode);
       session.end(reason);
       return;
     }
@@ -179,6 +181,11 @@ export class Sessions {
     return true;
   }
 
+  /** Whether the user's session of that id, which was held, has ended because there was nothing left to hold. */
+  hasEndedWithoutLoss(id: string, user: string): boolean {
+    return this.find(id, user) === undefined && this.#ended.find(id, user)?.code === null;
+  }
+
   /** The client is there: what is held for it is held for longer. */
   renew(client: string | null, user: string): void {
     for (const session of this.#kept.values()) if (session.owner === user) session.renew(client);
@@ -195,7 +202,7 @@ export class Sessions {
 
   #onEnd(session: Session, reuse: boolean, reason: string): void {
     if (this.#kept.delete(session.id)) {
-      if (session.isCarried) this.#ended.add(session.id, session.owner, reason);
+      if (session.isCarried) this.#ended.add(session.id, session.owner, reason, reuse ? null : lossCode);
       this.#add(session.owner, -1);
       this.#observe({ type: 'session_ended', session: session.id, user: session.owner, reason });
     }

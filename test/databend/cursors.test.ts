@@ -36,6 +36,7 @@ async function testCopy(t: Test, stage: Stage): Promise<void> {
   for (const [how, options, begin] of [
     ['BEGIN', '', 'BEGIN'],
     ['autocommit = 0', '', 'SET autocommit = 0'],
+    ['autocommit = 0 from the start', '&autocommit=0', 'DO 0'],
     ['settings that the database writes in another way', '&foreign_key_checks=0&sql_mode=ansi_quotes', 'BEGIN'],
   ] as const) {
     await t.test(`A1: a copy by a cursor and transactions has every row (${how})`, async (t) => {

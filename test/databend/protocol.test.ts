@@ -357,6 +357,54 @@ for (const server of await sharedServers()) {
       t.strictSame((await run('SELECT @x', set.after)).data, [['8']]);
     });
 
+    await t.test(
+      'A1: a statement that was sent with the handle of a session that a COMMIT ends runs all the same',
+      async (t) => {
+        await run('CREATE TABLE moved (i INT PRIMARY KEY)', { database });
+        const { after } = await run('BEGIN', { database });
+        const pagination = { wait_time_secs: 0 };
+        const settings = { ...after.settings, group_concat_max_len: '4321' };
+        const posts: Body[] = [];
+        for (const sql of [
+          'INSERT INTO moved SELECT 1 + SLEEP(0.5)',
+          'COMMIT',
+          'INSERT INTO moved VALUES (2)',
+          'SELECT @@group_concat_max_len, DATABASE()',
+          'BEGIN',
+          'BEGIN',
+        ]) {
+          posts.push(bodyOf(await send(sql, { session: { ...after, settings }, pagination })));
+        }
+        const answers: Body[] = [];
+        for (const { next_uri } of posts) {
+          let answer = bodyOf(await get(url, next_uri as string, asClient));
+          await until(async () => {
+            if (answer.state === 'Running') answer = bodyOf(await get(url, next_uri as string, asClient));
+            return answer.state !== 'Running';
+          });
+          answers.push(answer);
+        }
+        t.strictSame(
+          answers.map(({ error }) => error),
+          answers.map(() => null),
+        );
+        t.strictSame(answers[3]?.data, [['4321', database]], 'in the state that the client carries');
+        for (const index of [1, 2, 3]) {
+          t.match(answers[index]?.session, { txn_state: 'AutoCommit', need_sticky: false, internal: null });
+        }
+        t.strictSame((await run('SELECT GROUP_CONCAT(i) FROM moved', { database })).data, [['1,2']]);
+        const begun = [answers[4]?.session, answers[5]?.session].map((session) => session as Session);
+        t.not(begun[0]?.internal, begun[1]?.internal, 'each has a session of its own');
+        for (const session of begun) t.match((await run('ROLLBACK', session)).error, null);
+        const late = await run('SELECT 1', { ...after, settings });
+        t.match(
+          late,
+          { state: 'Succeeded', session: { need_sticky: false, internal: null } },
+          'also when it comes later',
+        );
+      },
+    );
+
     await t.test("a handle that was changed, or is another user's, is refused", async (t) => {
       const { after } = await run('BEGIN', { database });
       const internal = after.internal as string;

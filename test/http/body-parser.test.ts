@@ -31,7 +31,7 @@ t.test('B2: a small body is parsed at once, and a large one in another thread, t
     const { sql, params, traits, ...rest } = parsed.request;
     t.equal(sql, JSON.parse(text(200 * KIB)).sql);
     t.strictSame(deserialize(params as Uint8Array), [1, 'x'], 'the params are packed');
-    t.strictSame(traits, { effect: 'read', firstWord: 'SELECT', hasRollup: true });
+    t.strictSame(traits, { effect: 'read', firstWord: 'SELECT', hasRollup: true, locksRows: false });
     const { sql: _, params: __, ...smallRest } = small.body.request;
     t.strictSame(rest, smallRest);
   }

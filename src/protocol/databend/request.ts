@@ -1,6 +1,7 @@
 import type { CellFormat } from '../../wire/statement.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 import {
+  type CarriedSession,
   databaseOf,
   describeError,
   firstErrorOf,
@@ -99,17 +100,15 @@ export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
 export function requestOf({ request, session }: DatabendBody, context: RequestContext): DatabendRequest {
   const { user, client, handles } = context;
   const held = heldSessionOf(session, user, handles);
+  const carried: CarriedSession = {
+    type: 'carried',
+    database: databaseOf(session.database),
+    variables: variablesOf(session),
+    client,
+  };
   return {
     session,
-    request: {
-      ...request,
-      session: held ?? {
-        type: 'carried',
-        database: databaseOf(session.database),
-        variables: variablesOf(session),
-        client,
-      },
-    },
+    request: { ...request, session: held === null ? carried : { ...held, otherwise: carried } },
   };
 }
 

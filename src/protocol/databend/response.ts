@@ -2,7 +2,7 @@ import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts'
 import type { QueryState } from '../../query/state.ts';
 import type { Removal } from '../../removals.ts';
 import type { Failure } from '../../wire/failures.ts';
-import { firstWordOf, mentionsRollup, type SqlTraits } from '../../wire/sql-traits.ts';
+import { firstWordOf, mentionsRollup, type SqlTraits, traitsOf } from '../../wire/sql-traits.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { heapBytes } from '../heap-bytes.ts';
 import { aroundRows, type QueryFacts, type QueryReplies, type Reply } from '../reply.ts';
@@ -69,7 +69,10 @@ export class DatabendReplies implements QueryReplies {
   readonly #mayRollUp: boolean;
   readonly #resultTimeoutSecs: number;
   readonly #readsFinalAlone: boolean;
+  /** All that it can change is that a transaction is open, in which it has read. */
+  readonly #beginsByReading: boolean;
   #hasToldState = false;
+  #isHeldForgotten = false;
   /** About what the session of the client takes, which is kept for the answers. */
   readonly heapBytes: number;
   /** The session as this query has last sent it: at first, as the client has. */
@@ -91,6 +94,9 @@ export class DatabendReplies implements QueryReplies {
     const { firstWord, hasRollup } = traits ?? { firstWord: firstWordOf(sql), hasRollup: mentionsRollup(sql) };
     this.#counted = counted[firstWord ?? ''] ?? null;
     this.#mayRollUp = hasRollup;
+    // Most statements come with autocommit on, and are not searched.
+    const isOff = autocommitOff.test(session.settings?.['autocommit'] ?? '');
+    this.#beginsByReading = isOff && isPlainRead(traits ?? traitsOf(sql));
   }
 
   page(query: QueryFacts, page: Page, isPosted: boolean): Reply {
@@ -129,6 +135,13 @@ export class DatabendReplies implements QueryReplies {
     const session = this.#news(query, snapshot.state) ?? (isRepeated ? this.#last.session : null);
     const [before, after] = this.#around(query, snapshot, session, schemaOf(snapshot.columns, this.#mayRollUp), null);
     return { reply: this.#reply(query, snapshot, [before + after], 0), session };
+  }
+
+  /** The session that was held for the client has ended without loss: the next answer says so, if none has. */
+  forgetHeld(): void {
+    if (!this.#session.internal) return;
+    this.#session = sessionWithoutHeld(this.#session);
+    this.#isHeldForgotten = true;
   }
 
   /** Whether an answer has told the client in what the statement has left its session. */
@@ -185,6 +198,7 @@ export class DatabendReplies implements QueryReplies {
     const canBeRepeated = next !== number;
     const news = isPosted || canBeRepeated ? this.#news(query, state, isPosted) : null;
     const session = news ?? (isPosted ? this.#session : null);
+    if (session !== null) this.#isHeldForgotten = false;
     if (canBeRepeated && !this.#last.isEnd) this.#last = { number, isEnd: next === null, session };
     return session;
   }
@@ -199,7 +213,10 @@ export class DatabendReplies implements QueryReplies {
     const { sessionState } = query;
     if (sessionState !== null) {
       const lastInsertId = state.name === 'Succeeded' ? state.outcome.lastInsertId : null;
-      if (!isWhole && !sessionState.isChanged && lastInsertId === null) return null;
+      // Other statements have a transaction by now, since the client runs them while it reads this one: that one counts.
+      if (!isWhole && this.#beginsByReading && state.name === 'Succeeded') return null;
+      const isChanged = sessionState.isChanged || lastInsertId !== null || this.#isHeldForgotten;
+      if (!isWhole && !isChanged) return null;
       this.#hasToldState = true;
       // Signed only where there is something to hold: most statements leave nothing.
       const handle = sessionState.isHeld ? this.#server.handles.of(query.identity.sessionId, this.#user) : null;
@@ -224,6 +241,12 @@ export class DatabendReplies implements QueryReplies {
       'X-DATABEND-QUERY-PAGE-ROWS': String(rows),
     };
   }
+}
+
+const autocommitOff = /^(?:0|off|false)$/i;
+
+function isPlainRead({ effect, locksRows }: SqlTraits): boolean {
+  return effect === 'read' && !locksRows;
 }
 
 export function versionHeader(server: DatabendServer): Record<string, string> {

@@ -70,7 +70,8 @@ t.test('settings are variables, but for what is the client alone', async (t) => 
 t.test('a handle leads to the session that is held', async (t) => {
   const id = 'ab'.repeat(16);
   const internal = context.handles.of(id, 'ann');
-  t.strictSame(parse({ sql: 'x', session: { internal } }).request.session, { type: 'old', id });
+  const otherwise = { type: 'carried', database: null, variables: {}, client: null };
+  t.strictSame(parse({ sql: 'x', session: { internal } }).request.session, { type: 'old', id, otherwise });
   t.throws(() => parse({ sql: 'x', session: { internal: `${internal}x` } }), InvalidRequestError);
   t.throws(() => parse({ sql: 'x', session: { internal } }, { user: 'bob' }), InvalidRequestError);
 });
