@@ -19,6 +19,7 @@ export class RequestAbortedError extends Error {
 const unreservedBytesMax = 64 * 1024;
 /** About what a body costs while it is received, beside its bytes: the stream, and what the socket has read ahead. */
 const receivingBytes = 16 * 1024;
+const inflatedChunkBytes = 64 * 1024;
 /** The same of a decompressor: its window, and its input and output. */
 const inflatingBytes = 128 * 1024;
 
@@ -89,7 +90,8 @@ async function inflate(
   reservation: RequestReservation | null,
 ): Promise<Buffer> {
   reservation?.resize(inflatingBytes);
-  const gunzip = createGunzip();
+  // The default, 16 KiB, makes a thousand turns of a large body.
+  const gunzip = createGunzip({ chunkSize: inflatedChunkBytes });
   let sentBytes = 0;
   // What inflates to nothing could otherwise be sent without end.
   const countSent = (chunk: Buffer): void => {
