@@ -45,7 +45,10 @@ async function main(): Promise<void> {
         process.stdout.write(
           `sluice stops when its results are read, in ${config.drain_secs} s at the latest; a second signal stops it at once\n`,
         );
-        void service.stop().then(() => exit(0));
+        // A second signal makes this end too, at about the same time; the exit code is then that of the signal.
+        void service.stop().then(() => {
+          if (signals === 1) exit(0);
+        });
       } else {
         void service.abort().then(() => exit(exitCodes[signal]));
       }
