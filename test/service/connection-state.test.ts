@@ -114,10 +114,10 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     t.test('A3: an init_connect that fails is told to the user whose login it fails', async (t) => {
       const { url } = await start(t);
       await setInitConnect(t, server, 'nonsense');
-      const { status, text, json } = await post(url, { sql: 'SELECT 1' }, plain);
+      const reply = await post(url, { sql: 'SELECT 1' }, plain);
       // The server may close the connection without a word.
-      if (status === 503) t.match(text, /connection/i);
-      else t.match(json.error, { code: 1184, message: /init_connect/, outcome: 'not_started' });
+      if (reply.status === 503) t.match(reply.text, /connection/i);
+      else t.match(reply.json.error, { code: 1184, message: /init_connect/, outcome: 'not_started' });
       t.strictSame((await query(url, 'SELECT 1', exempt)).rows, [[1]]);
     });
 
