@@ -476,7 +476,7 @@ function queryLimits({ pagination, timeoutSecs }: QueryRequest, gzipLevel: numbe
 }
 
 /** How an id that a client gives to its query must look: safe in a path, and in a log. */
-const clientId = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const clientId = /^\w[\w.-]{0,63}$/;
 
 /** A session may take --client_session_bytes_max. It is rare that `/final` sends one: the page before it has it. */
 const finalSessionsMax = 100;
