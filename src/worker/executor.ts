@@ -94,7 +94,11 @@ export class Executor implements Watched {
         connection.close();
         return;
       }
-      connection.once('lost', (reason) => this.#lose(reason));
+      let isOpen = false;
+      connection.once('lost', (reason) => {
+        // Until it is open, the commands that are awaited report why it was lost.
+        if (isOpen) this.#lose(reason);
+      });
       // The driver's limit ends with the login; a database that falls silent after that would keep its client waiting.
       const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
       let hasInitConnectRun: boolean;
@@ -104,7 +108,18 @@ export class Executor implements Watched {
         // Sent ahead of what follows, so that it costs no round trip of its own.
         const names = connection.query('SELECT USER(), CURRENT_USER(), @@max_connections, @@max_user_connections');
         names.catch(() => {});
-        const database = await this.#enterDatabase(connection);
+        let database: string | null | Refusal;
+        try {
+          database = await this.#enterDatabase(connection);
+        } catch (error) {
+          // A connection whose init_connect has failed answers its first command with that error, and closes.
+          const first = await names.then(
+            () => error,
+            (reason: unknown) => reason,
+          );
+          this.#refuse(databaseRefusal(first as DriverError));
+          return;
+        }
         const [[login, account, max, userMax] = []] = await names;
         connectionsMax = Number(max);
         userConnectionsMax = Math.max(0, Number(userMax));
@@ -131,6 +146,7 @@ export class Executor implements Watched {
       } finally {
         clearTimeout(timer);
       }
+      isOpen = true;
       this.#openedAt = performance.now();
       this.#watchdog.add(this);
       const { id, version } = connection;
