@@ -7,6 +7,10 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 /** Lines that wait to be written take so much memory at most; further ones are dropped and counted. */
 const bufferedBytesMax = 8 * 1024 * 1024;
 
+/** Lines are written together, as a write for each would cost more than the line: when they are so long, or after so long. */
+const writeBytes = 8 * 1024;
+const writeMs = 10;
+
 /** The end of the process waits so long for the log to be written. */
 const flushMs = 1_000;
 
@@ -21,13 +25,20 @@ export interface Log {
  * block the thread; what waits is written at the exit of the process.
  */
 export function openLog(level: LogLevel): Log {
-  const destination = pino.destination({ dest: 2, sync: false, minLength: 1, maxLength: bufferedBytesMax });
+  const destination = pino.destination({ dest: 2, sync: false, minLength: writeBytes, maxLength: bufferedBytesMax });
   const log = pino({ level, base: null }, destination);
+  let isWriteDue = false;
   const observe: Observe = (event) => {
     const eventLevel = levelOf(event);
     if (!log.isLevelEnabled(eventLevel)) return;
     const { type, ...details } = event;
     log[eventLevel]('error' in event ? { ...details, error: undefined, err: describe(event.error) } : details, type);
+    if (isWriteDue) return;
+    isWriteDue = true;
+    setTimeout(() => {
+      isWriteDue = false;
+      destination.flush();
+    }, writeMs).unref();
   };
   countDrops(destination, observe);
   const flush = (): Promise<void> =>
