@@ -1,16 +1,7 @@
 import { validate } from '#src/protocol/v1/query-request.validator.js';
 import { parseQueryRequest } from '#src/protocol/v1/request.js';
+import { requestLimits } from '../../test/support/request-limits.ts';
 import { callNs, print } from './measure.ts';
-
-const limits = {
-  waitSecsMax: 50,
-  pageRowsMax: 1_000_000,
-  bufferRowsMax: 5_000_000,
-  statementTimeoutSecs: 3_600,
-  resultTimeoutSecsMax: 3_600,
-  paramsMax: 65_535,
-  clientSessionBytesMax: 65_536,
-};
 
 const bodies = {
   'sql alone': { sql: 'SELECT 1' },
@@ -27,7 +18,7 @@ export async function run(): Promise<void> {
   for (const [name, body] of Object.entries(bodies)) {
     const text = JSON.stringify(body);
     const bytes = Buffer.from(text);
-    const parse = await callNs(() => parseQueryRequest(bytes, limits));
+    const parse = await callNs(() => parseQueryRequest(bytes, requestLimits));
     const json = await callNs(() => JSON.parse(text));
     const validator = await callNs(() => validate(body));
     const parts = `JSON.parse alone ${json.toFixed(0)} ns, validator alone ${validator.toFixed(0)} ns`;

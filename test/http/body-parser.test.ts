@@ -4,18 +4,9 @@ import t, { type Test } from 'tap';
 import { RequestAbortedError } from '#src/http/body.js';
 import { BodyParser, type BodyToParse, type ParsedRequest } from '#src/http/body-parser.js';
 import { HttpError } from '#src/http/http-error.js';
+import { requestLimits } from '../support/request-limits.ts';
 
 const KIB = 1024;
-
-const limits = {
-  waitSecsMax: 50,
-  pageRowsMax: 1_000_000,
-  bufferRowsMax: 5_000_000,
-  statementTimeoutSecs: 3_600,
-  resultTimeoutSecsMax: 3_600,
-  paramsMax: 65_535,
-  clientSessionBytesMax: 65_536,
-};
 
 t.test('B2: a small body is parsed at once, and a large one in another thread, to the same', async (t) => {
   const parser = open(t);
@@ -74,7 +65,7 @@ t.test('B2: a large body waits no longer than its client, and no more wait than 
 });
 
 function open(t: Test, waitingMax = 100): BodyParser {
-  const parser = new BodyParser({ limits, waitingMax, waitSecs: 60 }, () => {});
+  const parser = new BodyParser({ limits: requestLimits, waitingMax, waitSecs: 60 }, () => {});
   t.teardown(() => parser[Symbol.asyncDispose]());
   return parser;
 }

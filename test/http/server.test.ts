@@ -426,27 +426,30 @@ t.test('a connection that sends too far ahead of its answers is closed, and othe
   t.equal(other.destroyed, false);
 });
 
-t.test('when a connection ends, every request on it is told once, the ones that wait in line as well', async (t) => {
-  const responses: ServerResponse[] = [];
-  const closes: number[] = [];
-  const { url } = await start(t, (_route, _request, response) => {
-    const number = responses.push(response) - 1;
-    response.on('close', () => closes.push(number));
-  });
-  const socket = connectTo(url);
-  socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3));
-  const deadline = Date.now() + 10_000;
-  while (responses.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
-  t.strictSame(closes, []);
-  socket.destroy();
-  while (closes.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  t.strictSame(closes.sort(), [0, 1, 2]);
-  for (const response of responses) {
-    t.equal(response.destroyed, true);
-    t.doesNotThrow(() => replyText(response, 200, 'too late'));
-  }
-});
+t.test(
+  'F (Node 24, 26): when a connection ends, every request on it is told once, the ones that wait in line as well',
+  async (t) => {
+    const responses: ServerResponse[] = [];
+    const closes: number[] = [];
+    const { url } = await start(t, (_route, _request, response) => {
+      const number = responses.push(response) - 1;
+      response.on('close', () => closes.push(number));
+    });
+    const socket = connectTo(url);
+    socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3));
+    const deadline = Date.now() + 10_000;
+    while (responses.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
+    t.strictSame(closes, []);
+    socket.destroy();
+    while (closes.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    t.strictSame(closes.sort(), [0, 1, 2]);
+    for (const response of responses) {
+      t.equal(response.destroyed, true);
+      t.doesNotThrow(() => replyText(response, 200, 'too late'));
+    }
+  },
+);
 
 t.test('pipelined requests are answered in order', async (t) => {
   const { url } = await start(t, async (route, _request, response) => {

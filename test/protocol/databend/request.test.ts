@@ -2,16 +2,9 @@ import t from 'tap';
 import { type DatabendRequest, parseBody, requestOf } from '#src/protocol/databend/request.js';
 import { Handles } from '#src/protocol/databend/session.js';
 import { InvalidRequestError } from '#src/protocol/invalid-request.js';
+import { requestLimits } from '../../support/request-limits.ts';
 
-const limits = {
-  waitSecsMax: 50,
-  pageRowsMax: 1_000_000,
-  bufferRowsMax: 5_000_000,
-  statementTimeoutSecs: 3_600,
-  resultTimeoutSecsMax: 3_600,
-  paramsMax: 65_535,
-  clientSessionBytesMax: 1_024,
-};
+const limits = { ...requestLimits, clientSessionBytesMax: 1_024 };
 const context = { user: 'ann', client: null, handles: new Handles(), limits };
 
 function parse(body: unknown, changed: Partial<typeof context> = {}): DatabendRequest {

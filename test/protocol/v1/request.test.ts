@@ -1,24 +1,15 @@
 import t from 'tap';
 import { InvalidRequestError } from '#src/protocol/invalid-request.js';
 import { parseQueryRequest } from '#src/protocol/v1/request.js';
-
-const limits = {
-  waitSecsMax: 50,
-  pageRowsMax: 1_000_000,
-  bufferRowsMax: 5_000_000,
-  statementTimeoutSecs: 3_600,
-  resultTimeoutSecsMax: 3_600,
-  paramsMax: 65_535,
-  clientSessionBytesMax: 65_536,
-};
+import { requestLimits } from '../../support/request-limits.ts';
 
 const pagination = { waitSecs: 1, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 };
 
-function parse(body: unknown, changed: Partial<typeof limits> = {}): ReturnType<typeof parseQueryRequest> {
-  return parseText(JSON.stringify(body), { ...limits, ...changed });
+function parse(body: unknown, changed: Partial<typeof requestLimits> = {}): ReturnType<typeof parseQueryRequest> {
+  return parseText(JSON.stringify(body), { ...requestLimits, ...changed });
 }
 
-function parseText(text: string | Buffer, given = limits): ReturnType<typeof parseQueryRequest> {
+function parseText(text: string | Buffer, given = requestLimits): ReturnType<typeof parseQueryRequest> {
   return parseQueryRequest(Buffer.from(text as string), given);
 }
 
