@@ -231,7 +231,7 @@ const numberOptions = {
     min: 2,
     max: 10_000_000,
     unit: 'queries',
-    help: 'ids of finished and expired queries remembered at most',
+    help: 'ids of finished and expired queries remembered at most, and as many of those with an idempotency key',
   },
   sessions_max: {
     default: 96,

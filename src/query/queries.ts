@@ -14,7 +14,7 @@ export interface QueriesOptions {
   readonly resultTimeoutMs: number;
   /** Queries kept of which the first answer told all. */
   readonly wholeMax: number;
-  /** Ids of removed queries that are remembered at most. */
+  /** Ids of removed queries that are remembered at most, and as many of those whose POSTs have named themselves. */
   readonly removedMax: number;
   /** Whether the statements themselves are told. */
   readonly logSql: boolean;
@@ -54,6 +54,8 @@ export class Queries {
   readonly #whole = new Set<Query>();
   readonly #watch = new Watch();
   readonly #removals: Removals;
+  /** Those whose POSTs may come again: however many others are removed, these are not forgotten sooner. */
+  readonly #namedRemovals: Removals;
   readonly #runningByUser = new Counts();
   readonly #unreadByUser = new Counts();
   #drain: { readonly startedAt: number; readonly idleMs: number; readonly done: () => void } | null = null;
@@ -62,6 +64,7 @@ export class Queries {
     this.#options = options;
     this.#observe = observe;
     this.#removals = new Removals(options.resultTimeoutMs, options.removedMax);
+    this.#namedRemovals = new Removals(options.resultTimeoutMs, options.removedMax);
   }
 
   /** Whether the user may start one more. */
@@ -108,7 +111,7 @@ export class Queries {
 
   /** The removal of the user's query of that id, if it is remembered. */
   removal(id: string, user: string): Removal | undefined {
-    return this.#removals.find(id, user);
+    return this.#namedRemovals.find(id, user) ?? this.#removals.find(id, user);
   }
 
   /** Whether the user has a query of that id, or it is remembered that there was one. */
@@ -237,7 +240,8 @@ export class Queries {
     query.remove(cause);
     const { state } = query.snapshot();
     const code = state.name === 'Failed' ? state.failure.code : isLost ? cause.code : null;
-    this.#removals.add(id, owner, reason, code);
+    const removals = query.identity.isNamed === true ? this.#namedRemovals : this.#removals;
+    removals.add(id, owner, reason, code);
     this.#observe({ type: 'query_removed', query: id, user: owner, reason });
     this.#checkRead();
   }

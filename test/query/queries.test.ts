@@ -36,6 +36,12 @@ class Stage {
     return query;
   }
 
+  /** Ids of those made so far that are remembered as removed. */
+  remembered(user: string): string[] {
+    const ids = Array.from({ length: this.#made }, (_, index) => `q${index + 1}`);
+    return ids.filter((id) => this.queries.whyRemoved(id, user) !== undefined);
+  }
+
   /** A query that has ended and been read to its end. */
   async addRead(owner = 'ann'): Promise<Query> {
     const query = this.add(owner);
@@ -235,11 +241,46 @@ t.test('a finished query is cancelled, and finishing it again does nothing', asy
   t.equal(stage.queries.whyRemoved('q1', 'bob'), undefined);
 });
 
-t.test('no more ids are remembered than allowed, and the latest ones, half as many at the least', async (t) => {
+t.test('no more ids are remembered than allowed, and the latest ones', async (t) => {
   const stage = new Stage(t, { removedMax: 4 });
-  for (let made = 0; made < 5; made++) stage.queries.finish(stage.add('ann'));
-  const remembered = ['q1', 'q2', 'q3', 'q4', 'q5'].filter((id) => stage.queries.whyRemoved(id, 'ann') !== undefined);
-  t.strictSame(remembered, ['q3', 'q4', 'q5']);
+  for (let made = 0; made < 6; made++) stage.queries.finish(stage.add('ann'));
+  t.strictSame(stage.remembered('ann'), ['q3', 'q4', 'q5', 'q6']);
+});
+
+t.test('A (attack): the removed queries of one user do not make those of others forgotten', async (t) => {
+  const stage = new Stage(t, { removedMax: 20 });
+  for (const user of ['ann', 'bob', 'eve']) {
+    for (let made = 0; made < 5; made++) stage.queries.finish(stage.add(user));
+  }
+  for (let made = 0; made < 1_000; made++) stage.queries.finish(stage.add('eve'));
+  t.strictSame(stage.remembered('ann'), ['q1', 'q2', 'q3', 'q4', 'q5']);
+  t.strictSame(stage.remembered('bob'), ['q6', 'q7', 'q8', 'q9', 'q10']);
+  const [first, ...more] = stage.remembered('eve');
+  t.ok(more.length >= 7, `${more.length + 1} of eve's are remembered`);
+  t.equal(stage.remembered('eve').at(-1), 'q1015');
+  t.ok(Number(first?.slice(1)) > 1_000, 'the latest ones');
+
+  for (let user = 0; user < 40; user++) stage.queries.finish(stage.add(`user${user}`));
+  const users = Array.from({ length: 40 }, (_, user) => stage.remembered(`user${user}`).length);
+  t.equal(users.at(-1), 1);
+  t.ok(users.filter((count) => count > 0).length >= 10, 'many users have one each');
+});
+
+t.test('A (attack): a query whose POST may come again is not forgotten for queries whose POSTs may not', async (t) => {
+  const stage = new Stage(t, { removedMax: 20 });
+  const named = makeQuery('named', 'ann', { isNamed: true });
+  stage.queries.add(named, 'SELECT 1');
+  stage.queries.finish(named);
+  for (let made = 0; made < 100; made++) stage.queries.finish(stage.add('ann'));
+  t.ok(stage.queries.knows('named', 'ann'));
+});
+
+t.test('A (attack): users of whom nothing is remembered any more take no room', async (t) => {
+  const stage = new Stage(t, { removedMax: 4, resultTimeoutMs: 20 });
+  for (let user = 0; user < 4; user++) stage.queries.finish(stage.add(`user${user}`));
+  await sleep(60);
+  for (let made = 0; made < 4; made++) stage.queries.finish(stage.add('ann'));
+  t.strictSame(stage.remembered('ann'), ['q5', 'q6', 'q7', 'q8']);
 });
 
 t.test('a drain is over at once when nothing is unread, and else with the last answer', async (t) => {
@@ -363,8 +404,10 @@ t.test('D3: a statement is logged only if that is asked for, where it came from 
 
 t.test('B2: of a long statement, only the beginning is logged', async (t) => {
   const { events, queries } = new Stage(t, { logSql: true });
-  queries.add(makeQuery('q', 'ann'), 'x'.repeat(10_001));
-  t.match(events, [{ sql: `${'x'.repeat(10_000)}... (10001 characters)` }]);
+  const query = makeQuery('q', 'ann');
+  queries.add(query, 'x'.repeat(10_001));
+  query.ended(outcome, 0);
+  t.match(events.at(-1), { type: 'query_settled', sql: `${'x'.repeat(10_000)}... (10001 characters)` });
 });
 
 t.test('a client that hangs up and stays away has its statement cancelled, if that is the way', async (t) => {
