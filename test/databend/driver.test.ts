@@ -516,11 +516,12 @@ async function testEnds(t: Test, stage: Stage): Promise<void> {
 
   await t.test('E (/final): a cursor of a query that was killed fails, and can be closed', async (t) => {
     const connection = await stage.connect('&max_rows_per_page=100');
-    const cursors = await Promise.all([1, 2, 3].map(() => connection.queryIter('SELECT id FROM numbers ORDER BY id')));
-    for (const rows of cursors) t.strictSame(await next(rows), [0]);
-    const [first, second, third] = cursors as [RowIterator, RowIterator, RowIterator];
+    const open = (): Promise<RowIterator> => connection.queryIter('SELECT id FROM numbers ORDER BY id');
+    const [first, second, third] = [await open(), await open(), await open()];
+    const lastId = connection.lastQueryId();
+    for (const rows of [first, second, third]) t.strictSame(await next(rows), [0]);
     const from = stage.witness.seen.length;
-    await connection.killQuery(connection.lastQueryId() ?? '');
+    await connection.killQuery(lastId ?? '');
     const drain = async (rows: RowIterator) => {
       let count = 0;
       for await (const _ of each(rows)) if (++count === 1_000) return count;
