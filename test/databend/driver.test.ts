@@ -1,9 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, type Row, type RowIterator } from 'databend-driver';
+import type { Row, RowIterator } from 'databend-driver';
 import t, { type Test } from 'tap';
 import { sharedServers } from '../support/servers.ts';
-import { startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 import { cellCases, makeCellTable, nameOf } from './cells.ts';
 import { cell, each, heldIdleSecs, next, resultTimeoutSecs, Stage, valuesOf } from './stage.ts';
@@ -489,29 +488,6 @@ async function testEnds(t: Test, stage: Stage): Promise<void> {
     t.strictSame(stage.statuses('POST', /\/final$/, from), [200]);
     await t.rejects(next(rows), /closed/);
     t.equal(await cell(connection, 'SELECT 1'), 1);
-  });
-
-  await t.test('connections outlive the service, and one that held something is told once', async (t) => {
-    const options = ['--mysql_url', stage.server.url, '--worker_threads', '1'];
-    let sluice = await startSluice(options);
-    t.teardown(() => sluice.kill());
-    const { port } = new URL(sluice.url);
-    const connect = () => {
-      const login = `${stage.user}:${encodeURIComponent(stage.password)}`;
-      return new Client(`databend://${login}@127.0.0.1:${port}/${stage.database}?sslmode=disable`).getConn();
-    };
-    const [plain, holder] = [await connect(), await connect()];
-    await plain.exec('SET SESSION group_concat_max_len = 4321');
-    await holder.exec('CREATE TABLE outlived (id INT PRIMARY KEY)');
-    await holder.exec('BEGIN');
-    await holder.exec('INSERT INTO outlived VALUES (1)');
-    await sluice.kill();
-    sluice = await startSluice([...options, '--http_handler_port', port]);
-    t.equal(Number(await cell(plain, 'SELECT @@group_concat_max_len')), 4321);
-    await t.rejects(holder.exec('INSERT INTO outlived VALUES (2)'), /APIError/);
-    t.equal(await holder.exec('INSERT INTO outlived VALUES (3)').catch(String), 1, 'from then on it begins anew');
-    t.equal(await stage.direct('SELECT GROUP_CONCAT(id) FROM outlived'), '3');
-    for (const connection of [plain, holder]) await connection.close();
   });
 
   await t.test('E (/final): a cursor of a query that was killed fails, and can be closed', async (t) => {
