@@ -267,9 +267,9 @@ function otherId(random: Random, id: string): string {
   return id.replaceAll(/[0-9a-f]/g, (digit, at) => (at < 12 ? digit : random(16).toString(16)));
 }
 
-/** What an answer says, but for the id that was asked for and the time of day. */
+/** What an answer says, but for the id that was asked for, the time of day and the number of the request. */
 function plain({ status, headers, text }: Reply, id: string): string {
-  const { date: _, ...others } = headers;
+  const { date: _, 'x-request-id': __, ...others } = headers;
   return JSON.stringify([status, others, text]).replaceAll(id, '#');
 }
 
