@@ -73,7 +73,14 @@ for (const server of await sharedServers()) {
         ({ json }) => json.state === 'Failed',
       );
     }
-    t.match(quiet.log(), /query_settled.*connection_lost|connection_lost.*query_settled/s, 'it tells what happens');
+    // The log is written behind the answers.
+    for (const sluice of [quiet, telling]) {
+      await until(
+        'the log of what happened',
+        () => sluice.log(),
+        (log) => log.split('"query_settled"').length > 5 && log.includes('connection_lost'),
+      );
+    }
     t.notMatch(quiet.log(), /marker|SELECT/i, 'but not the statements');
     const lines = telling
       .log()
@@ -99,7 +106,8 @@ for (const server of await sharedServers()) {
     ) as [string, string, string, string];
     await own.sql(
       `CREATE USER op@'%' IDENTIFIED BY '${operator}'; CREATE USER ann@'%' IDENTIFIED BY '${login}';` +
-        `CREATE USER any@'%' IDENTIFIED BY '${anonymous}'; CREATE USER few@'%' IDENTIFIED BY '${login}' WITH MAX_USER_CONNECTIONS 1`,
+        `CREATE USER any@'%' IDENTIFIED BY '${anonymous}'; CREATE USER few@'%' IDENTIFIED BY '${login}' WITH MAX_USER_CONNECTIONS 1;` +
+        `CREATE USER taken@'%' IDENTIFIED BY '${login}' WITH MAX_USER_CONNECTIONS 1`,
     );
     const sluice = await start(t, [
       ...['--mysql_url', `mysql://op:${operator}@127.0.0.1:${own.port}/`, '--log_level', 'trace'],
@@ -132,7 +140,14 @@ for (const server of await sharedServers()) {
     t.equal(await hear(post(sluice.url, body, { headers: { authorization: `Basic ann:${login}` } })), 401);
     const kept = { sql: 'SELECT 1', session: { max_idle_time: 60 } };
     t.equal(await ask('few', login, kept), 200);
-    t.equal(await ask('few', login), 503, 'the user has no more connections');
+    t.equal(await ask('few', login), 200, 'a statement waits while its user has no more connections');
+    const taken = own.sql('SELECT SLEEP(600)', { user: 'taken', password: login }).catch(() => {});
+    await until(
+      'the only connection of the user',
+      () => own.sql("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'taken' AND INFO LIKE '%SLEEP%'"),
+      (count) => count === '1',
+    );
+    t.equal(await ask('taken', login), 503, 'a login fails while its user has no more connections');
     for (const text of [
       requestText('GET /% HTTP/1.1', basic(`ann:${login}`)),
       requestText('GET /health HTTP/9', basic(`ann:${login}`)),
@@ -142,6 +157,7 @@ for (const server of await sharedServers()) {
       heard.push((await exchange(sluice.url, text)).text);
     }
     await own.terminate();
+    await taken;
     await until(
       'the database is seen to be away',
       () => ask('ann', login),
