@@ -74,6 +74,9 @@ async function logged(sluice: SluiceProcess, pattern: RegExp): Promise<void> {
   }
 }
 
+/** The warning about an address without TLS is written together with this line. */
+const listening = /"msg":"listening"/;
+
 t.test('statements and their pages come by HTTPS', async (t) => {
   const files = await makeCertificate(t);
   const [server] = await sharedServers();
@@ -88,6 +91,7 @@ t.test('statements and their pages come by HTTPS', async (t) => {
   const page = JSON.parse(first.text) as QueryResponse;
   const second = JSON.parse((await ask(agent, sluice.url + page.next_uri)).text) as QueryResponse;
   t.strictSame([...page.data, ...second.data], [[1], [2], [3]]);
+  await logged(sluice, listening);
   t.notMatch(sluice.log(), /listening_unprotected/);
 });
 
@@ -184,6 +188,7 @@ t.test('an address that others can reach is warned about, unless it has TLS', as
   for (const [host, isWarned] of hosts) {
     const sluice = await start(t, [...NO_DATABASE, '--http_handler_host', host]);
     t.equal((await get(sluice.url, '/health')).status, 200, host);
+    await logged(sluice, isWarned ? /"msg":"listening_unprotected".*\n/ : listening);
     const line = sluice
       .log()
       .split('\n')
@@ -194,6 +199,6 @@ t.test('an address that others can reach is warned about, unless it has TLS', as
     }
   }
   const safe = await start(t, [...NO_DATABASE, '--http_handler_host', '0.0.0.0'], files);
-  t.match(safe.log(), /"msg":"listening"/);
+  await logged(safe, listening);
   t.notMatch(safe.log(), /listening_unprotected/);
 });
