@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { formatHelp, type HelpEntry } from './help.ts';
 import type { LogLevel } from './log.ts';
 import { nearest } from './nearest.ts';
-import { defaultBytesPerUser } from './query/user-share.ts';
+import { defaultPerUserMax } from './share.ts';
 import { version } from './version.ts';
 import type { DatabaseAddress, DatabaseTls } from './wire/messages.ts';
 
@@ -142,7 +142,7 @@ const numberOptions = {
     min: 0,
     max: 1_000_000,
     unit: 'statements',
-    help: 'statements that may wait for a connection or for memory; one more gets 503',
+    help: 'statements that may wait for a connection or for memory, three quarters of them of one user; one more gets 503',
   },
   queue_wait_secs: {
     default: 60,
@@ -545,7 +545,7 @@ const requestBytesPerBodyByte = 4;
 /** `--request_bytes_per_user_max`, with its default worked out. */
 export function requestBytesPerUserMax(config: Config): number {
   const { request_bytes_max: max, request_bytes_per_user_max: perUserMax } = config;
-  return perUserMax === 0 ? defaultBytesPerUser(max) : Math.min(perUserMax, max);
+  return perUserMax === 0 ? defaultPerUserMax(max) : Math.min(perUserMax, max);
 }
 
 const valueOptionNames = [...Object.keys(textOptions), ...Object.keys(numberOptions)];

@@ -24,8 +24,8 @@ import { Leases } from './session/leases.ts';
 import { Orphans } from './session/orphans.ts';
 import { Readiness } from './session/readiness.ts';
 import { Sessions } from './session/sessions.ts';
-import { defaultPerUserMax } from './session/share.ts';
 import { WorkerPool } from './session/worker-pool.ts';
+import { defaultPerUserMax } from './share.ts';
 import { Troubles } from './troubles.ts';
 import { SpillUsage } from './wire/spill-usage.ts';
 
@@ -312,8 +312,8 @@ function build(
     queryBytesMax: config.query_buffer_bytes_max,
   });
   const requestMemory = new RequestMemory({
-    bytesMax: config.request_bytes_max,
-    bytesPerUserMax: requestBytesPerUserMax(config),
+    max: config.request_bytes_max,
+    perUserMax: requestBytesPerUserMax(config),
   });
   const queue = new Queue({ waitingMax: config.queue_max, waitMs: config.queue_wait_secs * 1_000 }, (user) =>
     buffers.hasRoomFor(user),

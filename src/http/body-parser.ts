@@ -56,7 +56,7 @@ export class BodyParser implements AsyncDisposable {
 
   /**
    * @returns not a promise if the body is small
-   * @throws HttpError 400, or 503 if too many large bodies wait; or by the promise, as is RequestAbortedError
+   * @throws HttpError 400, or 429 or 503 if too many large bodies wait; or by the promise, as is RequestAbortedError
    */
   parse(given: BodyToParse): ParsedRequest | Promise<ParsedRequest> {
     const { dialect, bytes, wantsDigest } = given;
@@ -70,7 +70,11 @@ export class BodyParser implements AsyncDisposable {
   }
 
   #parseInTurn(given: BodyToParse): Promise<ParsedRequest> {
-    if (this.#queue.isFull) throw httpErrors.unavailable('too many large bodies wait to be parsed (--queue_max)');
+    const admission = this.#queue.admit(given.user);
+    if (admission === 'full') throw httpErrors.unavailable('too many large bodies wait to be parsed (--queue_max)');
+    if (admission === 'user full') {
+      throw httpErrors.tooManyRequests('too many large bodies of this user wait to be parsed (--queue_max)');
+    }
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         user: given.user,

@@ -40,21 +40,31 @@ export class Statements {
   /**
    * Where the statement may run now.
    * @returns null if it has to wait for memory or a connection, and may
-   * @throws HttpError 503, also by the promise, if it would have to wait and too many do
+   * @throws HttpError 429 or 503, also by the promise, if it would have to wait and too many do
    * @throws RefusedError, also by the promise
    */
   place(body: QueryRequest, account: Account): Opened {
     // Whenever there is a connection again, the queue has been gone through: those of others who wait must not have it.
     const isNext = body.session.type === 'old' || !this.#queue.hasWaiting(account.user);
     const place = isNext && this.#buffers.hasRoomFor(account.user) ? this.#open(body, account) : null;
-    return place instanceof Promise ? place.then((opened) => this.#checkQueue(opened)) : this.#checkQueue(place);
+    return place instanceof Promise
+      ? place.then((opened) => this.#checkQueue(opened, account))
+      : this.#checkQueue(place, account);
   }
 
-  #checkQueue(place: Place | null): Place | null {
-    if (place === null && this.#queue.isFull) {
-      throw httpErrors.unavailable('as many statements wait for a connection or for memory as may (--queue_max)');
+  #checkQueue(place: Place | null, { user }: Account): Place | null {
+    if (place !== null) return place;
+    switch (this.#queue.admit(user)) {
+      case 'admitted':
+        return null;
+      case 'full':
+        throw httpErrors.unavailable('as many statements wait for a connection or for memory as may (--queue_max)');
+      case 'user full':
+        throw httpErrors.tooManyRequests(
+          'as many statements of this user wait for a connection or for memory as may, so that other users find a place ' +
+            '(--queue_max): wait until some of them have begun',
+        );
     }
-    return place;
   }
 
   /**

@@ -1,4 +1,4 @@
-import { defaultBytesPerUser, isWithinShare, type SharedMemory } from './user-share.ts';
+import { defaultPerUserMax, mayTake, type SharedLimit } from '../share.ts';
 
 /** Every query that runs has room for so many bytes of rows, however many there are; the rest is shared out by need. */
 const floorBytesMax = 256 * 1024;
@@ -30,7 +30,7 @@ export class Buffers {
   readonly heldBytesMax: number;
   readonly #bytesMax: number;
   readonly #queryBytesMax: number;
-  readonly #reservable: SharedMemory;
+  readonly #reservable: SharedLimit;
   readonly #users = new Map<string, UserBytes>();
   #reservedBytes = 0;
   #heldBytes = 0;
@@ -39,7 +39,7 @@ export class Buffers {
     this.#bytesMax = bytesMax;
     this.heldBytesMax = heldBytesMax;
     this.#queryBytesMax = queryBytesMax;
-    this.#reservable = { bytesMax, bytesPerUserMax: defaultBytesPerUser(bytesMax) };
+    this.#reservable = { max: bytesMax, perUserMax: defaultPerUserMax(bytesMax) };
   }
 
   /** The window that every query begins with, in bytes (see `Share`). */
@@ -59,11 +59,8 @@ export class Buffers {
 
   /** Whether one more query of the user may begin. */
   hasRoomFor(user: string): boolean {
-    const { floorBytes } = this;
-    const free = this.#bytesMax - this.#reservedBytes - floorBytes;
-    if (free < 0) return false;
-    const others = this.#users.get(user)?.reservedBytes ?? 0;
-    return others === 0 || isWithinShare(this.#reservable, others + floorBytes, free);
+    const held = this.#users.get(user)?.reservedBytes ?? 0;
+    return mayTake(this.#reservable, held, this.floorBytes, this.#bytesMax - this.#reservedBytes);
   }
 
   /** What a window of that size may grow to. */

@@ -1,3 +1,5 @@
+import { mayTake } from '../share.ts';
+
 export interface QueueOptions {
   /** Statements that may wait at once. */
   readonly waitingMax: number;
@@ -43,8 +45,16 @@ export class Queue {
     return this.#size;
   }
 
-  get isFull(): boolean {
-    return this.#size >= this.#options.waitingMax;
+  /**
+   * Whether one more of the user may wait: `user full` if the user has its share of the places, and others are free.
+   */
+  admit(user: string): 'admitted' | 'full' | 'user full' {
+    const { waitingMax } = this.#options;
+    const free = waitingMax - this.#size;
+    if (free <= 0) return 'full';
+    // Rounded up: with few places, one user may take all of them.
+    const limit = { max: waitingMax, perUserMax: Math.ceil(0.75 * waitingMax) };
+    return mayTake(limit, this.#users.get(user)?.length ?? 0, 1, free) ? 'admitted' : 'user full';
   }
 
   /** Whether a statement of the user waits. */

@@ -1,4 +1,4 @@
-import { isWithinShare, type SharedMemory } from './user-share.ts';
+import { mayTake, type SharedLimit } from '../share.ts';
 
 /** A request needs more memory than it may have now; `scope` says whose limit is reached. */
 export class RequestMemoryError extends Error {
@@ -28,12 +28,12 @@ interface UserBytes {
  * what the server must remember of a request to answer it. Each byte is reserved for its user before it is held.
  */
 export class RequestMemory {
-  readonly #limits: SharedMemory;
+  readonly #limits: SharedLimit;
   readonly #users = new Map<string, UserBytes>();
   #reservedBytes = 0;
 
   /** @param limits for the requests of all users, and of one */
-  constructor(limits: SharedMemory) {
+  constructor(limits: SharedLimit) {
     this.#limits = limits;
   }
 
@@ -70,13 +70,9 @@ export class RequestMemory {
   }
 
   #check(heldBytes: number, moreBytes: number): void {
-    const { bytesMax, bytesPerUserMax } = this.#limits;
-    const held = heldBytes + moreBytes;
-    if (held > bytesPerUserMax) throw new RequestMemoryError('user');
-    const free = bytesMax - this.#reservedBytes - moreBytes;
-    // The first of a user may take what there is.
-    const mayHold = heldBytes === 0 ? free >= 0 : isWithinShare(this.#limits, held, free);
-    if (!mayHold) throw new RequestMemoryError('total');
+    const { max, perUserMax } = this.#limits;
+    if (heldBytes + moreBytes > perUserMax) throw new RequestMemoryError('user');
+    if (!mayTake(this.#limits, heldBytes, moreBytes, max - this.#reservedBytes)) throw new RequestMemoryError('total');
   }
 }
 

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
+import { mayTake, type SharedLimit } from '../share.ts';
 import type { Login } from '../wire/messages.ts';
 import { Lease, RefusedError } from './lease.ts';
 import { OpenBackoff } from './open-backoff.ts';
-import { mayTakeMore, type SharedLimit } from './share.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 export interface LeasesOptions {
@@ -88,7 +88,7 @@ export class Leases {
   acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
     const { user } = owner.login;
     const limit = this.#limitOf(user);
-    if (!mayTakeMore(limit, this.#inUse.of(user), limit.max - this.#lent.size - this.#opening)) return null;
+    if (!mayTake(limit, this.#inUse.of(user), 1, limit.max - this.#lent.size - this.#opening)) return null;
     const key = keyOf(owner);
     const kept = this.#takeIdle(key);
     if (kept !== undefined) {

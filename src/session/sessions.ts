@@ -2,11 +2,11 @@ import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { newSessionId } from '../ids.ts';
 import { Removals } from '../removals.ts';
+import { mayTake } from '../share.ts';
 import type { Account } from './accounts.ts';
 import { type Lease, RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
 import { Session, type SessionObserver, type SessionOptions } from './session.ts';
-import { mayTakeMore } from './share.ts';
 
 export interface SessionsOptions {
   /** Kept sessions at once; each holds a database connection. */
@@ -103,7 +103,7 @@ export class Sessions {
       );
     }
     const limit = { max: sessionsMax, perUserMax: sessionsPerUserMax };
-    if (!mayTakeMore(limit, count, sessionsMax - this.#count)) {
+    if (!mayTake(limit, count, 1, sessionsMax - this.#count)) {
       throw refusedSession(
         'too many',
         `this user keeps ${count} sessions, its share of those that other users leave (--sessions_max); end one, or wait`,

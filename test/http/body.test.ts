@@ -171,11 +171,11 @@ t.test('B1: memory is reserved for a body as it arrives, and a body that finds n
     ['compressed', post(GZIP, gzipSync(plain))],
   ];
   for (const [name, request] of requests) {
-    const memory = new RequestMemory({ bytesMax: 1_000_000, bytesPerUserMax: 1_000_000 });
+    const memory = new RequestMemory({ max: 1_000_000, perUserMax: 1_000_000 });
     t.match(await read(t, request, { reservation: memory.reserve('u', 0) }), { text: String(plain) }, name);
     t.ok(memory.reservedBytes >= size && memory.reservedBytes <= 2 * size, `${name}: ${memory.reservedBytes} bytes`);
 
-    const small = new RequestMemory({ bytesMax: 50_000, bytesPerUserMax: 50_000 });
+    const small = new RequestMemory({ max: 50_000, perUserMax: 50_000 });
     const refused = await read(t, request, { reservation: small.reserve('u', 0) });
     t.match(refused, { error: { name: 'RequestMemoryError', scope: 'user' } }, name);
     t.ok(small.reservedBytes <= 50_000, 'it holds no more than there is');
@@ -183,7 +183,7 @@ t.test('B1: memory is reserved for a body as it arrives, and a body that finds n
 });
 
 t.test('B1: a body that is announced and not sent holds little', async (t) => {
-  const memory = new RequestMemory({ bytesMax: 1_000_000, bytesPerUserMax: 1_000_000 });
+  const memory = new RequestMemory({ max: 1_000_000, perUserMax: 1_000_000 });
   const head = requestText('POST / HTTP/1.1', { ...JSON_TYPE, 'Content-Length': `${BYTES_MAX}` });
   const { url, arrived, outcome } = await listen(t, BYTES_MAX, memory.reserve('u', 0));
   const socket = connectTo(url);

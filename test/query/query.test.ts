@@ -677,7 +677,7 @@ t.test(
   'B1: the memory of a statement is reserved until it is over and its session holds its text no longer',
   async (t) => {
     const reserved = (sent: boolean): { memory: RequestMemory; query: Query } => {
-      const memory = new RequestMemory({ bytesMax: 1_000, bytesPerUserMax: 1_000 });
+      const memory = new RequestMemory({ max: 1_000, perUserMax: 1_000 });
       const reservation = memory.reserve('u', 100);
       const query = new Query({ id: 'q', sessionId: 's', owner: 'u' }, limits, buffersOf(), {
         reservation,

@@ -138,12 +138,25 @@ t.test('who has begun does not give up afterwards', async (t) => {
 t.test('the queue is full with as many as may wait', async (t) => {
   const stage = new Stage(t, { waitingMax: 2 });
   stage.add('a1');
-  t.equal(stage.queue.isFull, false);
+  t.equal(stage.queue.admit('a'), 'admitted');
   const b1 = stage.add('b1');
-  t.equal(stage.queue.isFull, true);
+  t.equal(stage.queue.admit('a'), 'full');
   stage.queue.remove(b1);
-  t.equal(stage.queue.isFull, false);
-  t.equal(new Queue({ waitingMax: 0, waitMs: 1 }, () => true).isFull, true, 'of none there is always one too many');
+  t.equal(stage.queue.admit('a'), 'admitted');
+  const none = new Queue({ waitingMax: 0, waitMs: 1 }, () => true);
+  t.equal(none.admit('a'), 'full', 'of none there is always one too many');
+});
+
+t.test('B (attack): users who wait with all that they may leave places for the next', async (t) => {
+  const stage = new Stage(t, { waitingMax: 1_024 });
+  const taken = [...'abcd'].map((user) => {
+    let count = 0;
+    for (; stage.queue.admit(user) === 'admitted'; count++) stage.add(`${user}${count}`);
+    return count;
+  });
+  t.strictSame(taken, [768, 192, 48, 12]);
+  t.equal(stage.queue.admit('a'), 'user full');
+  t.equal(stage.queue.admit('e'), 'admitted');
 });
 
 t.test('what makes room while one begins is used after it, in turn', async (t) => {

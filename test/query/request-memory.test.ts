@@ -3,7 +3,7 @@ import { RequestMemory, RequestMemoryError, type RequestReservation } from '#src
 import { pick, seeded } from '../support/random.ts';
 
 function memoryOf(bytesMax: number, bytesPerUserMax: number): RequestMemory {
-  return new RequestMemory({ bytesMax, bytesPerUserMax });
+  return new RequestMemory({ max: bytesMax, perUserMax: bytesPerUserMax });
 }
 
 t.test('B1: what is reserved is counted until it is released, once', async (t) => {

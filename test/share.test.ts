@@ -1,19 +1,19 @@
 import t from 'tap';
-import { defaultPerUserMax, mayTakeMore } from '#src/session/share.js';
-import { pick, seeded } from '../support/random.ts';
+import { defaultPerUserMax, mayTake } from '#src/share.js';
+import { pick, seeded } from './support/random.ts';
 
 /** How many each of several users takes who take as many as they may, one user after the other. */
 function takenBy(users: number, max: number, perUserMax: number): number[] {
   let free = max;
   return Array.from({ length: users }, () => {
     let held = 0;
-    for (; mayTakeMore({ max, perUserMax }, held, free); held++) free--;
+    for (; mayTake({ max, perUserMax }, held, 1, free); held++) free--;
     return held;
   });
 }
 
 t.test('B3: users who take all that they may leave some for the next', async (t) => {
-  t.strictSame(takenBy(5, 128, 96), [96, 24, 6, 2, 0]);
+  t.strictSame(takenBy(5, 128, 96), [96, 24, 6, 1, 1]);
   t.strictSame(takenBy(3, 128, 64), [64, 32, 16]);
   t.strictSame(takenBy(2, 128, 128), [128, 0], 'unless one may take all');
   t.strictSame(takenBy(20, 128, 8).slice(0, 14), Array(14).fill(8), 'a small maximum is the limit by itself');
@@ -37,7 +37,7 @@ t.test('B3: a user who holds nothing may take one as long as one is free', async
       if (random(3) === 0 && count > 0) {
         held.set(user, count - 1);
         free++;
-      } else if (mayTakeMore(limit, count, free)) {
+      } else if (mayTake(limit, count, 1, free)) {
         held.set(user, count + 1);
         free--;
       } else if (count === 0 && free > 0) {
