@@ -425,6 +425,13 @@ const numberOptions = {
     unit: 'requests',
     help: 'requests sent on one HTTP connection ahead of their answers; one more closes it',
   },
+  pipelined_bytes_max: {
+    default: 64 * MiB,
+    min: 0,
+    max: 1024 * GiB,
+    unit: 'bytes',
+    help: 'memory for the requests that are sent ahead of answers on all HTTP connections; one more closes its connection',
+  },
   request_timeout_secs: { default: 30, min: 1, max: 3600, unit: 's', help: 'time for a request to arrive whole' },
   http_idle_secs: {
     default: 120,

@@ -79,6 +79,7 @@ const subjects: readonly (readonly [string, readonly string[]])[] = [
         'params_max',
         'header_bytes_max',
         'pipelined_requests_max',
+        'pipelined_bytes_max',
         'request_timeout_secs',
         'http_idle_secs',
       ],

@@ -378,6 +378,7 @@ function build(
       connectionsMax: config.http_connections_max,
       headerBytesMax: config.header_bytes_max,
       pipelinedMax: config.pipelined_requests_max,
+      pipelinedBytesMax: config.pipelined_bytes_max,
       requestTimeoutMs: config.request_timeout_secs * 1_000,
       idleTimeoutMs: config.http_idle_secs * 1_000,
       ...doors,

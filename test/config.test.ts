@@ -58,6 +58,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   request_bytes_per_user_max: [0, 0, 1024 * 1024 * MIB],
   header_bytes_max: [16 * 1024, 1024, MIB],
   pipelined_requests_max: [100, 1, 10_000],
+  pipelined_bytes_max: [64 * MIB, 0, 1024 * 1024 * MIB],
   request_timeout_secs: [30, 1, 3600],
   http_idle_secs: [120, 1, 86_400],
   http_connections_max: [20_000, 1, 1_000_000],

@@ -6,7 +6,7 @@ import { closedReply, DatabendReplies, type DatabendServer, errorReply } from '.
 import { clientOf } from '../protocol/databend/session-replies.ts';
 import { heapBytes, stringBytes } from '../protocol/heap-bytes.ts';
 import { InvalidRequestError } from '../protocol/invalid-request.ts';
-import type { QueryReplies, Reply } from '../protocol/reply.ts';
+import type { BodyParts, QueryReplies, Reply } from '../protocol/reply.ts';
 import type { QueryRequest } from '../protocol/request.ts';
 import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
@@ -14,6 +14,7 @@ import type { Page } from '../query/pages.ts';
 import type { Queries } from '../query/queries.ts';
 import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
+import { bufferOf } from '../query/ring.ts';
 import { ownedKey } from '../removals.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
@@ -283,7 +284,7 @@ export class Handlers {
   async #getStats(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = await this.#find(id, request);
     this.#parts.queries.touch(query);
-    reply(response, this.#repliesOf(query).stats(query, query.snapshot(), query.nextPage));
+    this.#reply(query.identity.owner, response, this.#repliesOf(query).stats(query, query.snapshot(), query.nextPage));
   }
 
   async #kill(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -319,14 +320,15 @@ export class Handlers {
     const replies = query === undefined ? undefined : this.#replies.get(query);
     const removal = query === undefined ? queries.removal(id, user) : undefined;
     if (removal !== undefined) {
-      return reply(response, closedReply(databend, id, removal, this.#finalSessions.get(ownedKey(user, id))));
+      const session = this.#finalSessions.get(ownedKey(user, id));
+      return this.#reply(user, response, closedReply(databend, id, removal, session));
     }
     if (query === undefined || replies === undefined) throw unknownQuery(id);
     query.cancelByClient();
     const last = replies.final(query, query.snapshot());
     if (last.session !== null) this.#keepFinalSession(ownedKey(user, id), JSON.stringify(last.session));
     queries.finish(query);
-    reply(response, last.reply);
+    this.#reply(user, response, last.reply);
   }
 
   /** For a client that has lost the answer of `/final` and asks again. The latest are kept. */
@@ -392,23 +394,50 @@ export class Handlers {
     const page = await ready;
     if (response.destroyed) return;
     const { body, headers } = this.#repliesOf(query).page(query, page, method === 'POST');
-    this.#countAnswer(query, page, !asGzip && body.some(isDeflated), response);
+    this.#countAnswer(query, page, body, asGzip, response, method === 'POST');
     await replyPage(response, body, asGzip, headers);
   }
 
   /**
    * Counts what an answer holds until it has left: a client may be slow to read it, or not read it at all.
-   * @param isInflated whether rows are inflated for it
+   * @param isPosted whether it answers a POST, whose statement has begun and which is therefore not refused
    * @throws RequestMemoryError
    */
-  #countAnswer(query: Query, page: Page, isInflated: boolean, response: ServerResponse): void {
-    if (page.rows.heldBytes < countedAnswerBytesMin) return;
-    if (isInflated) {
-      const reservation = this.#parts.requestMemory.reserve(query.identity.owner, page.rows.bytes);
-      response.once('close', () => reservation.release());
-    }
-    query.sending(page);
-    response.once('close', () => query.sent(page));
+  #countAnswer(
+    query: Query,
+    { rows }: Page,
+    body: BodyParts,
+    asGzip: boolean,
+    response: ServerResponse,
+    isPosted: boolean,
+  ): void {
+    const inflatedBytes = !asGzip && body.some(isDeflated) ? rows.bytes : 0;
+    this.#countText(query.identity.owner, body, response, inflatedBytes, isPosted);
+    if (!rows.pieces.some((piece) => bufferOf(piece).byteLength >= countedAnswerBytesMin)) return;
+    query.sending(rows);
+    response.once('close', () => query.sent(rows));
+  }
+
+  /**
+   * Counts what an answer holds beside rows until it has left. It is much with thousands of columns, or with the session of a
+   * Databend client.
+   * @param otherBytes to be counted with it
+   * @param mustAnswer whether it is counted even if it exceeds what the user may have
+   * @throws RequestMemoryError
+   */
+  #countText(user: string, body: BodyParts, response: ServerResponse, otherBytes = 0, mustAnswer = false): void {
+    let bytes = otherBytes;
+    for (const part of body) if (typeof part === 'string') bytes += part.length;
+    if (bytes < countedTextBytesMin) return;
+    const { requestMemory } = this.#parts;
+    const reservation = mustAnswer ? requestMemory.count(user, bytes) : requestMemory.reserve(user, bytes);
+    response.once('close', () => reservation.release());
+  }
+
+  /** @throws RequestMemoryError */
+  #reply(user: string, response: ServerResponse, answer: Reply): void {
+    this.#countText(user, answer.body, response);
+    reply(response, answer);
   }
 
   async #find(id: string, request: IncomingMessage): Promise<Query> {
@@ -451,8 +480,9 @@ export class Handlers {
   }
 }
 
-/** Smaller answers are not counted. */
+/** Rows in smaller batches are not counted while they are sent, nor is a text that is shorter. */
 const countedAnswerBytesMin = 4 * 1024;
+const countedTextBytesMin = 16 * 1024;
 
 /** About what the records of a query take while its statement waits or runs. */
 const queryRecordsBytes = 4 * 1024;

@@ -27,6 +27,8 @@ export interface ServerOptions {
   readonly headerBytesMax: number;
   /** Requests that one connection may send before the first of them is answered. */
   readonly pipelinedMax: number;
+  /** Memory for all requests that are sent before the one in front of them is answered. */
+  readonly pipelinedBytesMax: number;
   /** Time for a request to arrive whole. */
   readonly requestTimeoutMs: number;
   /** Time without a byte either way after which a connection is closed, be it that its client does not read. */
@@ -60,6 +62,8 @@ const clientErrorReasons: Readonly<Record<number, string>> = {
   408: 'the request did not arrive in time (--request_timeout_secs)',
   431: 'the request line and headers are too large (--header_bytes_max)',
 };
+/** About the memory of a request without a body that waits for its turn, beside the text of its head. */
+const pipelinedRequestBytes = 8 * 1024;
 const connectionsFull = 'there are as many HTTP connections as there may be (--http_connections_max)';
 const noTunnel = 'this server is not a proxy: it does not support CONNECT';
 
@@ -83,6 +87,7 @@ export class HttpServer {
   readonly #refused = new WeakSet<Socket>();
   readonly #counts: StatusCounts = new Map();
   #accepted = 0;
+  #pipelinedBytes = 0;
   #isDraining = false;
   #onEmpty: (() => void) | null = null;
 
@@ -176,8 +181,7 @@ export class HttpServer {
   drain(): void {
     this.#isDraining = true;
     for (const unanswered of this.#unanswered.values()) {
-      let last: ServerResponse | null = null;
-      for (const response of unanswered) last = response;
+      const last = lastOf(unanswered);
       if (last !== null) last.shouldKeepAlive = false;
     }
   }
@@ -250,12 +254,20 @@ export class HttpServer {
     });
   }
 
-  /** Counts the requests of a connection that are not yet answered; one too many costs it the connection. */
+  /**
+   * Counts the requests of a connection that are not yet answered; one too many costs it the connection.
+   * @returns whether it is to be served now; if not, it is refused, or served in its turn
+   */
   #admit(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
     if (this.#refused.has(socket)) return false;
     const unanswered = this.#unanswered.get(socket);
     if (unanswered === undefined || unanswered.size >= this.#options.pipelinedMax) {
+      socket.destroy();
+      return false;
+    }
+    const before = lastOf(unanswered);
+    if (before !== null && !this.#countPipelined(request, response)) {
       socket.destroy();
       return false;
     }
@@ -267,6 +279,24 @@ export class HttpServer {
     }
     unanswered.add(response);
     response.once('close', () => unanswered.delete(response));
+    // A body is read as it comes, and counted; other requests have nothing to do before their turn, and hold no answers till then.
+    if (before === null || hasBody(request)) return true;
+    before.once('close', () => {
+      // Node gives the connection to the next response unless the one before was the last.
+      if (response.socket !== null && !this.#refused.has(socket)) void this.#serve(request, response);
+    });
+    return false;
+  }
+
+  /** Counts a request that is sent before the one in front of it is answered. @returns whether there is memory for it */
+  #countPipelined({ rawHeaders, url = '' }: IncomingMessage, response: ServerResponse): boolean {
+    let bytes = pipelinedRequestBytes + url.length;
+    for (const text of rawHeaders) bytes += text.length;
+    if (this.#pipelinedBytes + bytes > this.#options.pipelinedBytesMax) return false;
+    this.#pipelinedBytes += bytes;
+    response.once('close', () => {
+      this.#pipelinedBytes -= bytes;
+    });
     return true;
   }
 
@@ -283,8 +313,7 @@ export class HttpServer {
       socket.once('close', () => clearTimeout(timer));
     };
     const unanswered = this.#unanswered.get(socket) ?? [];
-    let last: ServerResponse | null = null;
-    for (const response of unanswered) last = response;
+    const last = lastOf(unanswered);
     if (last === null) answer();
     else last.once('close', answer);
   }
@@ -388,6 +417,12 @@ export class HttpServer {
     request.once('close', end);
     request.resume();
   }
+}
+
+function lastOf(responses: Iterable<ServerResponse>): ServerResponse | null {
+  let last: ServerResponse | null = null;
+  for (const response of responses) last = response;
+  return last;
 }
 
 /** An authority and a query string may have a secret in them. */

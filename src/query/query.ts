@@ -13,7 +13,7 @@ import {
 import { type Buffers, Share } from './buffers.ts';
 import { type Page, Pages, type QueryStats, type Snapshot } from './pages.ts';
 import type { QueryMemory } from './request-memory.ts';
-import { noRows, Ring, type Rows } from './ring.ts';
+import { buffersOf, noRows, Ring, type Rows } from './ring.ts';
 import { nextState, type QueryState, running, type StateEvent } from './state.ts';
 
 export interface QueryLimits {
@@ -98,8 +98,10 @@ export class Query implements StatementObserver {
   readonly #share: Share;
   /** For the statement, and what is remembered of its request. */
   readonly #memory: QueryMemory | null;
-  /** The rows of pages of which answers are on their way to clients, and how many. */
-  readonly #sending = new Map<Rows, number>();
+  /** The memory of rows that are on their way to clients, by buffers, and in how many answers each is. */
+  readonly #sending = new Map<ArrayBufferLike, number>();
+  /** Memory that the last page alone keeps of a batch, as the rest of the batch was dropped. */
+  #startedBytes = 0;
   /** A session holds the text of the statement. */
   #isLent = false;
   #isRemoved = false;
@@ -252,6 +254,7 @@ export class Query implements StatementObserver {
     this.#ring.clear();
     this.#pages.forget();
     this.#columnsBytes = 0;
+    this.#startedBytes = 0;
     this.#isRemoved = true;
     this.#account();
     if (this.#sending.size === 0) this.#share.close();
@@ -261,20 +264,20 @@ export class Query implements StatementObserver {
 
   /**
    * An answer with the page is on its way. A client that does not read it would hold its rows unseen when they are no longer
-   * those of the last page, or the query is removed; so they are counted until `sent`.
+   * those of the last page, or the query is removed; so they are counted until `sent`. A few rows hold the whole batch that they
+   * are of.
    */
-  sending({ rows }: Page): void {
-    this.#sending.set(rows, (this.#sending.get(rows) ?? 0) + 1);
+  sending(rows: Rows): void {
+    for (const buffer of buffersOf(rows)) this.#sending.set(buffer, (this.#sending.get(buffer) ?? 0) + 1);
   }
 
   /** The answer has left, or its client has. */
-  sent({ rows }: Page): void {
-    const answers = (this.#sending.get(rows) ?? 0) - 1;
-    if (answers > 0) {
-      this.#sending.set(rows, answers);
-      return;
+  sent(rows: Rows): void {
+    for (const buffer of buffersOf(rows)) {
+      const answers = (this.#sending.get(buffer) ?? 0) - 1;
+      if (answers > 0) this.#sending.set(buffer, answers);
+      else this.#sending.delete(buffer);
     }
-    this.#sending.delete(rows);
     this.#account();
     if (this.#isRemoved && this.#sending.size === 0) this.#share.close();
   }
@@ -389,6 +392,7 @@ export class Query implements StatementObserver {
     this.#state = nextState(this.#state, event);
     if (this.#state.name === 'Failed') {
       this.#rowsToCome = 0;
+      this.#startedBytes += this.#ring.startedBytes;
       this.#ring.clear();
     }
     if (wasRunning) {
@@ -420,6 +424,7 @@ export class Query implements StatementObserver {
     if (rows.count > 0) this.#credit(rows.count);
     const atEnd = !this.#isToCome && this.#ring.rows === 0;
     const next = atEnd ? null : rows.count > 0 ? number + 1 : number;
+    if (next !== number) this.#startedBytes = 0;
     this.#account(next === number ? undefined : rows);
     return { state: this.#state, columns: this.#columns, stats: this.#stats(), number, rows, next };
   }
@@ -481,8 +486,12 @@ export class Query implements StatementObserver {
   #account(last: Rows = this.#pages.last?.rows ?? noRows): void {
     const ringBytes = this.#ring.heldBytes;
     const windowBytes = this.#startedAt !== null && this.#isToCome ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
-    let otherBytes = last.heldBytes + this.#columnsBytes;
-    for (const rows of this.#sending.keys()) if (rows !== last) otherBytes += rows.heldBytes;
+    let otherBytes = last.heldBytes + this.#startedBytes + this.#columnsBytes;
+    if (this.#sending.size > 0) {
+      // The last page's are counted already, with it or with what is left of their batch.
+      const counted = buffersOf(last);
+      for (const buffer of this.#sending.keys()) if (!counted.has(buffer)) otherBytes += buffer.byteLength;
+    }
     this.#share.set(windowBytes + otherBytes, ringBytes + otherBytes);
   }
 

@@ -46,17 +46,29 @@ export class RequestMemory {
    * @throws RequestMemoryError
    */
   reserve(user: string, bytes: number): RequestReservation {
-    const known = this.#users.get(user);
-    const holder = known ?? { user, bytes: 0, reservations: 0 };
-    this.grow(holder, bytes);
-    if (known === undefined) this.#users.set(user, holder);
+    if (bytes > 0) this.#check(this.#users.get(user)?.bytes ?? 0, bytes);
+    return this.count(user, bytes);
+  }
+
+  /** Opens a reservation for what has to be held in any case: it may exceed the limits, and later ones are refused instead. */
+  count(user: string, bytes: number): RequestReservation {
+    let holder = this.#users.get(user);
+    if (holder === undefined) {
+      holder = { user, bytes: 0, reservations: 0 };
+      this.#users.set(user, holder);
+    }
     holder.reservations++;
+    this.#add(holder, bytes);
     return new RequestReservation(this, holder, bytes);
   }
 
   /** For `RequestReservation`. @throws RequestMemoryError */
   grow(holder: UserBytes, bytes: number): void {
     if (bytes > 0) this.#check(holder.bytes, bytes);
+    this.#add(holder, bytes);
+  }
+
+  #add(holder: UserBytes, bytes: number): void {
     holder.bytes += bytes;
     this.#reservedBytes += bytes;
   }

@@ -10,6 +10,15 @@ export interface Rows {
   readonly heldBytes: number;
 }
 
+/** The memory that rows are kept by, each buffer whole, however little of it they are. */
+export function buffersOf({ pieces }: Rows): Set<ArrayBufferLike> {
+  return new Set(pieces.map(bufferOf));
+}
+
+export function bufferOf(piece: Uint8Array | Deflated): ArrayBufferLike {
+  return piece instanceof Uint8Array ? piece.buffer : piece.bytes.buffer;
+}
+
 export const noRows: Rows = { pieces: [], count: 0, bytes: 0, heldBytes: 0 };
 
 interface Slot {
@@ -49,6 +58,11 @@ export class Ring {
   /** Memory of the batches in the ring; one that has been handed out in part is still held whole. */
   get heldBytes(): number {
     return this.#heldBytes;
+  }
+
+  /** Memory of the batch that has been handed out in part; 0 if none has. */
+  get startedBytes(): number {
+    return this.#headRows === 0 ? 0 : (this.#slots[this.#head]?.batch.buffer.byteLength ?? 0);
   }
 
   push(batch: Batch): void {

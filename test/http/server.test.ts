@@ -13,9 +13,12 @@ import type { Route } from '#src/http/router.js';
 import { HttpServer, type ServerOptions } from '#src/http/server.js';
 import { makeCertificate } from '../support/certificates.ts';
 import { connectTo, exchange, requestText } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 
+/** Unlike one without a body, it is served at once. */
+const smallPost = 'POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}';
 const CHUNKED_JSON = { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' };
 
 const OPTIONS: ServerOptions = {
@@ -24,6 +27,7 @@ const OPTIONS: ServerOptions = {
   connectionsMax: 100,
   headerBytesMax: 16 * 1024,
   pipelinedMax: 10,
+  pipelinedBytesMax: 1024 * 1024,
   requestTimeoutMs: 30_000,
   idleTimeoutMs: 60_000,
   certificate: null,
@@ -244,11 +248,15 @@ t.test('D6: CONNECT is refused in words, behind the answers to what came before 
       // What follows a CONNECT is for the tunnel.
       socket.write('CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n');
       socket.write(Buffer.alloc(100_000, 'x'));
+      let answered = 0;
       const answer = (): void => {
-        if (waiting.length < 2) return void setTimeout(answer, 10);
-        for (const response of waiting.splice(0).reverse()) replyText(response, 200, 'ok');
+        for (const response of waiting.splice(0)) {
+          replyText(response, 200, 'ok');
+          answered++;
+        }
+        if (answered < 2) setTimeout(answer, 10);
       };
-      answer();
+      setTimeout(answer, 10);
     });
     t.equal(seen.length, 2);
     t.strictSame(
@@ -413,12 +421,12 @@ t.test('a connection that sends too far ahead of its answers is closed, and othe
   t.teardown(() => socket.destroy());
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   socket.on('error', () => {});
-  socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(11));
+  socket.write(smallPost.repeat(11));
   await closed;
   t.equal(waiting, 10);
   const other = connect(port, '127.0.0.1');
   t.teardown(() => other.destroy());
-  other.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(10));
+  other.write(smallPost.repeat(10));
   for (const deadline = Date.now() + 10_000; waiting < 20 && Date.now() < deadline; ) {
     await new Promise((resolve) => setImmediate(resolve));
   }
@@ -436,7 +444,7 @@ t.test(
       response.on('close', () => closes.push(number));
     });
     const socket = connectTo(url);
-    socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3));
+    socket.write(smallPost.repeat(3));
     const deadline = Date.now() + 10_000;
     while (responses.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
     t.strictSame(closes, []);
@@ -450,6 +458,60 @@ t.test(
     }
   },
 );
+
+t.test(
+  'B (attack): of requests sent ahead, one without a body is served when the one before it is answered',
+  async (t) => {
+    const responses: ServerResponse[] = [];
+    const { url } = await start(t, (_route, _request, response) => {
+      responses.push(response);
+    });
+    const socket = connectTo(url);
+    t.teardown(() => socket.destroy());
+    socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3));
+    for (let served = 1; served <= 3; served++) {
+      await until(
+        () => responses.length,
+        (count) => count >= served,
+      );
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      t.equal(responses.length, served);
+      replyText(responses[served - 1] as ServerResponse, 200, 'ok');
+    }
+  },
+);
+
+t.test('B (attack): requests that are sent ahead on all connections share one memory', async (t) => {
+  const options = { ...OPTIONS, pipelinedBytesMax: 64 * 1024 };
+  const { url, server } = await start(t, () => {}, options);
+  const head = `GET /health HTTP/1.1\r\nHost: localhost\r\nX-Filler: ${'x'.repeat(10_000)}\r\n\r\n`;
+  const closed: number[] = [];
+  const sockets = Array.from({ length: 4 }, (_, number) => {
+    const socket = connectTo(url);
+    t.teardown(() => socket.destroy());
+    socket.once('close', () => closed.push(number));
+    return socket;
+  });
+  // There is room for three beside the first on each.
+  const [first, second, third, fourth] = sockets as [Socket, Socket, Socket, Socket];
+  first.write(head.repeat(4));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  for (const socket of [second, third]) socket.write(head);
+  fourth.write(head.repeat(2));
+  await until(
+    () => closed.length,
+    (count) => count > 0,
+  );
+  t.strictSame(closed, [3], 'the one that sends one more is closed');
+  first.destroy();
+  await until(
+    () => server.connections,
+    (count) => count === 2,
+  );
+  second.write(head.repeat(3));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  t.strictSame(closed, [3, 0], 'the memory of a connection that ends is free for others');
+});
 
 t.test('pipelined requests are answered in order', async (t) => {
   const { url } = await start(t, async (route, _request, response) => {
@@ -582,12 +644,11 @@ t.test(
     const count = async (number: number): Promise<void> => {
       while (waiting.length < number) await new Promise((resolve) => setImmediate(resolve));
     };
-    const ask = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
     const { replies } = await exchange(url, async (socket) => {
-      socket.write(ask.repeat(2));
+      socket.write(smallPost.repeat(2));
       await count(2);
       server.drain();
-      socket.write(ask);
+      socket.write(smallPost);
       await count(3);
       for (const response of waiting) replyText(response, 200, 'ok');
     });

@@ -630,24 +630,60 @@ t.test('B1: the rows of an answer that nobody reads are counted, until it has le
   const [firstBytes, secondBytes] = batches.map(({ buffer }) => buffer.byteLength) as [number, number];
   observer.rows(batches[0], false);
   const first = await stage.page(0);
-  stage.query.sending(first);
-  stage.query.sending(first);
+  stage.query.sending(first.rows);
+  stage.query.sending(first.rows);
   t.equal(stage.buffers.heldBytes, firstBytes, 'the last page is counted once');
   observer.rows(batches[1], false);
   observer.ended(outcome, 0);
   const second = await stage.page(1);
   t.equal(second.next, null);
   t.equal(stage.buffers.heldBytes, firstBytes + secondBytes, 'the page before it is held for its answers');
-  stage.query.sent(first);
+  stage.query.sent(first.rows);
   t.equal(stage.buffers.heldBytes, firstBytes + secondBytes);
-  stage.query.sent(first);
+  stage.query.sent(first.rows);
   t.equal(stage.buffers.heldBytes, secondBytes);
-  stage.query.sending(second);
+  stage.query.sending(second.rows);
   stage.query.remove(causes.cancelled());
   t.equal(stage.buffers.heldBytes, secondBytes, 'also when the query is removed');
-  stage.query.sent(second);
+  stage.query.sent(second.rows);
   t.strictSame([stage.buffers.heldBytes, stage.buffers.reservedBytes], [0, 0]);
 });
+
+t.test('B (attack): a few rows that are sent count with the whole batch that they keep', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const batch = batchOf(['[1]', '[2]', '[3]', '[4]', '[5]']);
+  const { byteLength } = batch.buffer;
+  observer.rows(batch, false);
+  const first = await stage.page(0);
+  t.equal(first.rows.count, 3);
+  stage.query.sending(first.rows);
+  t.equal(stage.buffers.heldBytes, byteLength, 'once as long as the rest of it waits');
+  observer.ended(outcome, 0);
+  const second = await stage.page(1);
+  stage.query.sending(second.rows);
+  t.equal(stage.buffers.heldBytes, byteLength, 'and once as long as the last page has rows of it');
+  stage.query.remove(causes.cancelled());
+  stage.query.sent(second.rows);
+  t.equal(stage.buffers.heldBytes, byteLength, 'until nobody is sent rows of it');
+  stage.query.sent(first.rows);
+  t.strictSame([stage.buffers.heldBytes, stage.buffers.reservedBytes], [0, 0]);
+});
+
+t.test(
+  'B (attack): the last page of a statement that is cancelled counts with the whole batch that it keeps',
+  async (t) => {
+    const stage = new Stage();
+    const observer = stage.start();
+    const batch = batchOf(['[1]', '[2]', '[3]', '[4]', '[5]']);
+    observer.rows(batch, false);
+    await stage.page(0);
+    stage.query.cancelByClient();
+    t.equal(stage.buffers.heldBytes, batch.buffer.byteLength);
+    stage.query.remove(causes.cancelled());
+    t.strictSame([stage.buffers.heldBytes, stage.buffers.reservedBytes], [0, 0]);
+  },
+);
 
 t.test('B1: large columns count as memory of the result, until it is removed', async (t) => {
   const stage = new Stage();
