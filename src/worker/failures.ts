@@ -18,7 +18,11 @@ export class ServerError extends Error implements DriverError {
   readonly sqlMessage: string;
 
   constructor(errno: number, sqlState: string, message: string) {
+    // Where in this program it was read is of no interest, and to find that out costs more than all else that an error takes.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(message);
+    Error.stackTraceLimit = stackTraceLimit;
     this.errno = errno;
     this.sqlState = sqlState;
     this.sqlMessage = message;
