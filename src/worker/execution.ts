@@ -20,6 +20,7 @@ import { type KernelStop, kernel, kernelStop } from './kernel.ts';
 import type { Ending } from './packets.ts';
 import { RowEncoder } from './row-encoder.ts';
 import type { RowFormat } from './row-format.ts';
+import { mayHideEncoding, setsUnscoped } from './untracked.ts';
 
 /** Rows but the first wait this long for company, so that a trickle does not make a message of every row. */
 const flushMs = 4;
@@ -151,14 +152,16 @@ export class Execution implements ResultSink {
     return this.#ending;
   }
 
-  /** See `Ending`; null if the statement has failed too. */
+  /** See `Ending`; null if the statement has failed too. What the database does not report is looked for in the text. */
   get leftUtf8(): Ending['leftUtf8'] {
-    return this.#ending?.leftUtf8 ?? null;
+    const ending = this.#ending;
+    if (ending === null) return null;
+    return ending.leftUtf8 ?? (mayHideEncoding(this.sql, ending.changes) ? 'text' : null);
   }
 
   /** Whether it may have changed its session, as far as the database tells; a failure does not tell. */
   get sessionChanged(): boolean {
-    return this.#ending?.sessionChanged !== false;
+    return this.#ending?.sessionChanged !== false || setsUnscoped(this.sql);
   }
 
   columns(definitions: readonly ColumnDefinition[]): void {

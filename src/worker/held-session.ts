@@ -3,6 +3,7 @@ import type { SessionState } from '../wire/statement.ts';
 import { wordAt } from '../wire/words.ts';
 import type { PlainCommand } from './commands.ts';
 import type { Ending } from './packets.ts';
+import { setsUnscoped } from './untracked.ts';
 import { fateOf } from './variables.ts';
 
 /** Makes the ends of statements tell what they have changed in the session (MySQL manual, "Server Tracking of Client Session State"). */
@@ -15,11 +16,11 @@ export const track: PlainCommand = {
 
 /**
  * What neither server's tracker tells of: temporary tables that are made with their rows, user variables that are set in
- * passing, locks other than those of LOCK TABLES, HANDLER, and MySQL's roles. The words may stand in a text or a comment as
- * well: the session is then kept without need.
+ * passing, locks other than those of LOCK TABLES, HANDLER, MySQL's roles, and the collation of SET NAMES. The words may stand in
+ * a text or a comment as well: the session is then kept without need.
  */
 const untold =
-  /\btemporary\b|:=|\binto\s+@|\bget_lock\b|\bread\s+lock\b|\bbackup\s+(?:lock|stage)\b|\bfor\s+backup\b|\bhandler\b|\bset\s+role\b/i;
+  /\btemporary\b|:=|\binto\s+@|\bget_lock\b|\bread\s+lock\b|\bbackup\s+(?:lock|stage)\b|\bfor\s+backup\b|\bhandler\b|\bset\s+role\b|\bset\s+names\s+\S+\s+collate\b/i;
 const identifier = '(?:`(?:[^`]|``)+`|[\\w$\\u0080-\\uffff]+)';
 const tableName = `${identifier}(?:\\s*\\.\\s*${identifier})?`;
 const createTemporaryTable = new RegExp(
@@ -43,6 +44,7 @@ const lockPlace = 7;
  */
 export class HeldSession {
   readonly #readOnly: boolean;
+  readonly #isMariadb: boolean;
   #schema: string | null;
   readonly #variables = new Map<string, string>();
   /** The values that variables were last asked to have, or are known to have. */
@@ -60,9 +62,10 @@ export class HeldSession {
   #isChanged = false;
 
   /** @param schema that is selected; null if none is */
-  constructor(schema: string | null, readOnly: boolean) {
+  constructor(schema: string | null, readOnly: boolean, isMariadb: boolean) {
     this.#schema = schema;
     this.#readOnly = readOnly;
+    this.#isMariadb = isMariadb;
   }
 
   get state(): SessionState {
@@ -138,6 +141,7 @@ export class HeldSession {
     const isChanged = endings.some(({ changes }) => changes?.state === true);
     const isOfTables = ending !== null && this.#followTables(sql, schema);
     if (fates.includes('bound') || (ending !== null && !isOfTables && untold.test(sql))) this.#hasMore = true;
+    if (ending !== null && this.#isMariadb && setsUnscoped(sql)) this.#hasMore = true;
     if (isChanged && !isOfTables && !(fates.length > 0 && isExplained(sql))) this.#hasMore = true;
     if (schema !== this.#schema || wasInTransaction !== this.#isInTransaction || wasHeld !== this.isHeld) {
       this.#isChanged = true;
@@ -183,6 +187,10 @@ export class HeldSession {
     }
     if (changes.transaction !== null) this.#isLocked = changes.transaction[lockPlace] === 'L';
     if (changes.characteristics !== null) this.#isTransactionSet = /^SET TRANSACTION/.test(changes.characteristics);
+    // SET NAMES sets the collation too, which is not reported: one that was set before is not to be set again.
+    const names = changes.variables.map(([name]) => name);
+    const isCollationHidden = names.includes('character_set_connection') && !names.includes('collation_connection');
+    if (isCollationHidden && this.#variables.has('collation_connection')) this.#hasMore = true;
     for (const [name, value] of changes.variables) {
       // MySQL changes it with every statement.
       if (name === 'statement_id') continue;

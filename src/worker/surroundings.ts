@@ -143,7 +143,7 @@ export class Surroundings {
   #preparations(execution: Execution, variables: { readonly [name: string]: string }): PlainCommand[] {
     if (execution.after !== 'hold') return setVariables(Object.entries(variables), this.#readOnly);
     const isFirst = this.#held === null;
-    this.#held ??= new HeldSession(this.#cleanState.database, this.#readOnly);
+    this.#held ??= new HeldSession(this.#cleanState.database, this.#readOnly, this.#connection.isMariadb);
     const commands = setVariables(this.#held.begin(variables), this.#readOnly);
     return isFirst ? [track, ...commands] : commands;
   }
@@ -282,7 +282,7 @@ export class Surroundings {
   /** Learns what a statement has left its session in, for it to tell with its end. */
   async #learn(execution: Execution): Promise<void> {
     // None has been sent yet if the first was refused.
-    const held = this.#held ?? new HeldSession(this.#cleanState.database, this.#readOnly);
+    const held = this.#held ?? new HeldSession(this.#cleanState.database, this.#readOnly, this.#connection.isMariadb);
     await this.#behind?.catch(() => {});
     let told = this.#told;
     if (this.#host.isKilled || (told === null && (this.#readOnly || HeldSession.mustAsk(execution.ending)))) {

@@ -193,6 +193,22 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       }
     });
 
+    t.test('A (attack): in a kept session, an encoding that is set without a report is set back', async (t) => {
+      const { url } = await start(t);
+      for (const sqls of [
+        ['SET @@character_set_results = latin1'],
+        ["SET sql_mode = '', @@character_set_results = latin1"],
+        ['SET @@`character_set_client` = latin1'],
+        ["SET session_track_system_variables = ''", 'SET character_set_results = latin1'],
+        ["SET session_track_system_variables = ''", 'SET character_set_client = latin1'],
+      ]) {
+        const run = await openSession(url);
+        for (const sql of sqls) await run(sql);
+        t.strictSame(await run("SELECT 'é長😀'"), [['é長😀']], sqls.join('; '));
+        t.strictSame((await encoding(run)).slice(0, 3), ['utf8mb4', 'utf8mb4', 'utf8mb4']);
+      }
+    });
+
     t.test('A6: in a kept session, a connection character set that is set by itself stays', async (t) => {
       const { url } = await start(t);
       for (const sql of ['SET collation_connection = latin1_bin', 'SET character_set_connection = latin1']) {

@@ -100,6 +100,7 @@ const traces: readonly Trace[] = [
   { leave: ['SET pseudo_thread_id = 1'], look: 'SELECT @@pseudo_thread_id = 1, CONNECTION_ID() = 1' },
   { leave: ['SET profiling = 1', 'SELECT 1'], look: 'SELECT @@profiling' },
   { leave: ['SET profiling = 1', 'SELECT 1'], look: 'SHOW PROFILES' },
+  { leave: ['SET @@profiling = 1', 'SELECT 1'], look: 'SHOW PROFILES' },
   // A5: the trace outlives the variables that turned it on.
   {
     leave: ['CALL leave_trace()'],

@@ -123,6 +123,9 @@ for (const server of await sharedServers()) {
       ['profiles', 'SET profiling = 1'],
       ['the next id', 'SET insert_id = 77'],
       ['locked tables', 'LOCK TABLES t WRITE', true],
+      ['A (attack): the collation of SET NAMES', 'SET NAMES utf8mb4 COLLATE utf8mb4_bin'],
+      ['A (attack): autocommit that is set off without a scope', 'SET @@autocommit = 0'],
+      ['A (attack): the same beside others', "SET sql_mode = '', @@`autocommit`=OFF"],
     ] as const) {
       await t.test(`${what} is held`, async (t) => {
         const { peer, hold, isClean, isHeld } = await open(t, server);
@@ -134,6 +137,28 @@ for (const server of await sharedServers()) {
         t.ok(await isClean(), 'and gone when it is let go');
       });
     }
+
+    await t.test(
+      'A (attack): a variable that is set without a scope is carried, or held where it is not reported',
+      async (t) => {
+        for (const [sql, value] of [
+          ["SET @@sql_mode = 'ANSI_QUOTES'", 'SELECT @@sql_mode'],
+          ["SET @@time_zone = '+03:00'", 'SELECT @@time_zone'],
+        ] as const) {
+          const { hold } = await open(t, server);
+          const { session } = await hold(sql);
+          t.match((await hold(value, session?.variables)).batches.join(), /ANSI_QUOTES|\+03:00/, sql);
+        }
+      },
+    );
+
+    await t.test('A (attack): SET NAMES replaces a collation that was set before', async (t) => {
+      const { hold } = await open(t, server);
+      const { session } = await hold('SET collation_connection = utf8mb4_bin');
+      t.match(session?.variables, { collation_connection: 'utf8mb4_bin' });
+      const after = (await hold('SET NAMES utf8mb4', session?.variables)).session;
+      t.notMatch((await hold('SELECT @@collation_connection', after?.variables)).batches.join(), /utf8mb4_bin/);
+    });
 
     await t.test('a transaction with characteristics of its own ends like any', async (t) => {
       const { hold, isClean } = await open(t, server);
