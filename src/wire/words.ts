@@ -1,5 +1,8 @@
-/** What may stand before a word, one run at a time (MySQL manual, "Comments"). What is no blank to the server is none here. */
-const nothing = /[ \t\n\v\f\r(]+|#[^\n]*|--(?=[ \t\n\v\f\r]|$)[^\n]*|\/\*(?![!M])[\s\S]*?\*\//y;
+const [tab, lineFeed, carriageReturn, blank, bang, hash] = [0x09, 0x0a, 0x0d, 0x20, 0x21, 0x23];
+const [parenthesis, asterisk, hyphen, slash, semicolon, capitalM] = [0x28, 0x2a, 0x2d, 0x2f, 0x3b, 0x4d];
+const lastAscii = 0x7f;
+const otherBlank = /\s/;
+
 /** All that the server may take as part of one word: more of it makes no keyword. */
 const sqlWord = /[\w$\u0080-\uffff]+/y;
 
@@ -8,9 +11,47 @@ const sqlWord = /[\w$\u0080-\uffff]+/y;
  * @returns null if something else comes first, such as an executable comment, which holds words for some versions only
  */
 export function wordAt(sql: string, start: number): { readonly word: string; readonly end: number } | null {
-  let at = start;
-  for (nothing.lastIndex = at; nothing.test(sql); at = nothing.lastIndex);
-  sqlWord.lastIndex = at;
+  sqlWord.lastIndex = pastNothing(sql, start, true);
   const word = sqlWord.exec(sql)?.[0];
   return word === undefined ? null : { word: word.toUpperCase(), end: sqlWord.lastIndex };
+}
+
+/**
+ * The place behind blanks and comments that neither server executes (MySQL manual, "Comments"). A statement may consist of
+ * millions of them, so this looks at each character once, and calls nothing for it.
+ * @param beforeWord true: what is no blank to the server is none here, and opening parentheses are passed too; false: semicolons
+ * are, and all that may be a blank
+ */
+export function pastNothing(sql: string, start: number, beforeWord: boolean): number {
+  const { length } = sql;
+  const alsoPassed = beforeWord ? parenthesis : semicolon;
+  let at = start;
+  while (at < length) {
+    const code = sql.charCodeAt(at);
+    if (code === blank || (code >= tab && code <= carriageReturn) || code === alsoPassed) {
+      at++;
+    } else if (code === hash || (code === hyphen && beginsComment(sql, at, beforeWord))) {
+      for (at++; at < length && sql.charCodeAt(at) !== lineFeed; ) at++;
+    } else if (code === slash && sql.charCodeAt(at + 1) === asterisk) {
+      const mark = sql.charCodeAt(at + 2);
+      if (mark === bang || mark === capitalM) return at;
+      let end = at + 2;
+      while (end < length && !(sql.charCodeAt(end) === asterisk && sql.charCodeAt(end + 1) === slash)) end++;
+      if (end >= length) return at;
+      at = end + 2;
+    } else if (code > lastAscii && !beforeWord && otherBlank.test(String.fromCharCode(code))) {
+      at++;
+    } else {
+      return at;
+    }
+  }
+  return at;
+}
+
+/** Whether two hyphens at a place begin a comment, by what follows them. */
+function beginsComment(sql: string, at: number, beforeWord: boolean): boolean {
+  if (sql.charCodeAt(at + 1) !== hyphen) return false;
+  const code = sql.charCodeAt(at + 2);
+  if (at + 2 === sql.length || code === blank || (code >= tab && code <= carriageReturn)) return true;
+  return !beforeWord && (code === 0 || (code > lastAscii && otherBlank.test(String.fromCharCode(code))));
 }
