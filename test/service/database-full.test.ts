@@ -99,7 +99,7 @@ for (const kind of kinds) {
         await delay(200);
       }
       t.match((await get(sluice.url, waiting.stats_uri, { user: a })).json, { state: 'Running', error: null });
-      t.match(sluice.log(), /"trouble":"database_full"/, 'an operator reads of it');
+      await until(() => sluice.log().includes('"trouble":"database_full"'));
       const refused = await post(sluice.url, { sql: 'SELECT 1' }, { user: a, password: 'wrong' });
       t.ok([401, 503].includes(refused.status), 'a wrong password gets nothing');
 
