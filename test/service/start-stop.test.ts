@@ -102,7 +102,7 @@ for (const server of await sharedServers()) {
         t.comment(`ended after ${Math.round(tookMs)} ms`);
         t.ok(tookMs >= 1000 && tookMs < 9000, `ended after ${Math.round(tookMs)} ms`);
         t.equal(await running(), 0, 'nothing is left in the database');
-        t.match(sluice.log(), /"msg":"stopped"/);
+        await until(sluice.log, (log) => log.includes('"msg":"stopped"'));
         t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
         // The poll is answered before the end, or its connection is closed with the service.
         const answer = await polled.catch(() => undefined);
@@ -329,7 +329,7 @@ t.test('the embedded default', { timeout: 240_000 }, async (t) => {
     process.kill(pid as number, 'SIGKILL');
     const [code] = await exited;
     t.equal(code, 1);
-    t.match(sluice.log(), /^sluice: the private MariaDB ended/m);
+    await until(sluice.log, (log) => /^sluice: the private MariaDB ended/m.test(log));
     t.same(leftIn(dataDir), ['data', 'error.log', 'files'], 'no file is left');
   });
 
@@ -364,7 +364,7 @@ t.test('the embedded default', { timeout: 240_000 }, async (t) => {
       () => processesOf(dataDir),
       (found) => found.length === 0,
     );
-    t.match(log(), /"msg":"stopped"/);
+    await until(log, (text) => text.includes('"msg":"stopped"'));
     t.equal(log().match(/"msg":"draining"/g)?.length, 1, 'it stopped once');
     t.same(leftIn(dataDir), ['data', 'error.log', 'files'], 'no file is left');
   });
