@@ -3,6 +3,7 @@ import t from 'tap';
 import { measured } from '../support/form.ts';
 import { isInstalled, type PrivateServer, sharedServers, startServer } from '../support/servers.ts';
 import { post, query, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 const failuresMax = 20;
 const attemptsPerSec = 200;
@@ -84,10 +85,14 @@ for (const { kind } of await sharedServers()) {
     t.equal((await logIn('other', 'pw')).status, 200);
     t.equal((await logIn('known', 'right')).status, 200);
     t.equal((await refusedLogins(server)) - before, asked);
-    const lines = sluice
-      .log()
-      .split('\n')
-      .filter((line) => line.includes('user_blocked'));
+    const lines = await until(
+      () =>
+        sluice
+          .log()
+          .split('\n')
+          .filter((line) => line.includes('user_blocked')),
+      (lines) => lines.length > 0,
+    );
     t.equal(lines.length, 1, 'it is logged once');
     t.match(JSON.parse(lines[0] as string), { level: 40, user: 'guessed', failures: failuresMax });
   });
