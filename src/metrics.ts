@@ -45,6 +45,10 @@ export interface MetricsText {
 /** Upper bounds in seconds. */
 const durationBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800];
 
+/** In so much time, so much is spent on readings. */
+const readingsMs = 1_000;
+const readMsMax = 100;
+
 /**
  * Counts events, and gives the counts and the levels in the text format of Prometheus. Counting adds to a number here; the
  * library is loaded at the first reading, because loading it would slow down the start.
@@ -87,6 +91,9 @@ export class Metrics {
     'event',
   );
 
+  /** The last reading, and what the readings since then have taken. */
+  #last: { readonly text: MetricsText; readonly since: number; readonly tookMs: number } | null = null;
+  #reading: Promise<MetricsText> | null = null;
   #levels: Levels | null = null;
   #limits: Limits | null = null;
   #registry: Promise<Registry> | null = null;
@@ -124,10 +131,29 @@ export class Metrics {
     this.#limits = limits;
   }
 
+  /** Anybody may ask, and each reading takes milliseconds: if many are asked for, they get the last one. */
   async read(): Promise<MetricsText> {
+    if (this.#last !== null && performance.now() - this.#last.since < readingsMs) {
+      if (this.#last.tookMs >= readMsMax) return this.#last.text;
+    }
+    this.#reading ??= this.#readNow().finally(() => {
+      this.#reading = null;
+    });
+    return this.#reading;
+  }
+
+  async #readNow(): Promise<MetricsText> {
     this.#registry ??= this.#register();
     const registry = await this.#registry;
-    return { contentType: registry.contentType, text: await registry.metrics() };
+    const begin = performance.now();
+    const text = { contentType: registry.contentType, text: await registry.metrics() };
+    const tookMs = performance.now() - begin;
+    const last = this.#last;
+    this.#last =
+      last === null || begin - last.since >= readingsMs
+        ? { text, since: begin, tookMs }
+        : { text, since: last.since, tookMs: last.tookMs + tookMs };
+    return text;
   }
 
   async #register(): Promise<Registry> {
