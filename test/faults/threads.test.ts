@@ -5,6 +5,7 @@ import { figure, measured } from '../support/form.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { threadFaults } from '../support/thread-faults.ts';
+import { until } from '../support/until.ts';
 
 /*
  * A worker thread that throws, exits, or is held up. Only the statements that it serves may fail, and they say why; the
@@ -41,7 +42,10 @@ for (const server of await sharedServers()) {
         const sluice = await start(t, server);
         const failedMs = await fail(t, sluice, fault, reason);
         measured(t, `its statement fails ${failedMs} ms after it was sent`);
-        t.match(sluice.log(), /"msg":"worker_failed"/);
+        await until(
+          () => sluice.log(),
+          (log) => log.includes('"msg":"worker_failed"'),
+        );
       });
 
       await t.test(`a thread that ${fault} again and again leaves nothing behind`, async (t) => {
