@@ -180,7 +180,13 @@ const numberOptions = {
     unit: 's',
     help: 'a thread that does not answer for so long is replaced',
   },
-  logins_max: { default: 64, min: 1, max: 10_000, unit: 'logins', help: 'logins under way at once' },
+  logins_max: {
+    default: 64,
+    min: 1,
+    max: 10_000,
+    unit: 'logins',
+    help: 'logins under way at once; a quarter is for credentials that were accepted before',
+  },
   auth_cache_secs: {
     default: 30,
     min: 0,

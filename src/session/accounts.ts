@@ -91,7 +91,10 @@ export class Accounts {
     const { digest } = account;
     let login = this.#logins.get(digest);
     if (login === undefined) {
-      if (this.#logins.size >= this.#options.loginsMax) throw tooManyLogins();
+      const { loginsMax } = this.#options;
+      // A quarter is for credentials that were right before: whoever guesses names and passwords does not keep them out.
+      const max = this.#trusted.has(digest) ? loginsMax : Math.ceil(0.75 * loginsMax);
+      if (this.#logins.size >= max) throw tooManyLogins();
       login = this.#login(account).finally(() => this.#logins.delete(digest));
       this.#logins.set(digest, login);
     }

@@ -36,6 +36,15 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
   return { accounts, workers, events, failed };
 }
 
+t.test('B (attack): logins that guess leave room for credentials that were right before', async (t) => {
+  const { accounts } = openAccounts(t, { loginsMax: 4, cacheMs: 0 });
+  await accounts.verify({ user: 'anna', password: 'a' });
+  const guesses = [1, 2, 3].map((number) => accounts.verify({ user: `guess${number}`, password: '' }));
+  await t.rejects(async () => accounts.verify({ user: 'guess4', password: '' }), { message: /--logins_max/ });
+  await accounts.verify({ user: 'anna', password: 'a' });
+  await Promise.all(guesses);
+});
+
 t.test('an accepted pair is trusted for a while without asking again', async (t) => {
   const { accounts, workers } = openAccounts(t);
   const first = await accounts.verify({ user: 'anna', password: 'a' });
