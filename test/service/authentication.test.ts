@@ -1,4 +1,4 @@
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { exchange, requestText } from '../support/raw-http.ts';
@@ -357,8 +357,23 @@ for (const server of await sharedServers()) {
     const ask = () => post(sluice.url, { sql: 'SELECT 1' }, login);
     t.equal((await ask()).status, 200);
 
-    // Connections that never log in take the places.
-    const sockets = Array.from({ length: 14 }, () => connect(own.port, '127.0.0.1').on('error', () => {}));
+    // The server would close a connection of its own to make room for a login.
+    await until('no connection is left', async () =>
+      /^sluice_connections 0$/m.test((await get(sluice.url, '/metrics')).text),
+    );
+    // Connections that never log in take the places, and each place again that is given back.
+    const sockets = new Set<Socket>();
+    let isFilling = true;
+    const fill = (): void => {
+      if (!isFilling) return;
+      const socket = connect(own.port, '127.0.0.1').on('error', () => {});
+      sockets.add(socket);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        setTimeout(fill, 10);
+      });
+    };
+    for (let count = 0; count < 14; count++) fill();
     await until('the database is full', () =>
       own.sql('SELECT 1', { user: 'late' }).then(
         () => false,
@@ -369,6 +384,7 @@ for (const server of await sharedServers()) {
     t.equal(full.status, 503, 'too many connections');
     t.match(full.text, /[Tt]oo many connections/);
     t.match(full.headers['retry-after'], /^\d+$/);
+    isFilling = false;
     for (const socket of sockets) socket.destroy();
     await until('there is room again', async () => (await ask()).status === 200);
 
