@@ -79,7 +79,7 @@ export class Retries {
   }
 }
 
-/** A hash, which takes the same memory whatever the lengths of user and key. */
+/** A hash, which takes the same memory for every length of user and key. */
 function nameOf(dialect: Dialect, user: string, key: string): string {
   return hash('sha256', `${dialect} ${ownedKey(user, key)}`, 'base64');
 }

@@ -4,7 +4,7 @@ import { InvalidRequestError, oneLine } from './invalid-request.ts';
 const otherValuesMax = 10_000;
 /** Levels of lists and objects within one param, or within one other member of the body. */
 const depthMax = 100;
-/** Digits of an integer that a double holds exactly, whatever the digits are. */
+/** The most digits with which every integer is held exactly by a double. */
 const exactDigitsMax = 15;
 /** Of a name that an error repeats. */
 const namedCharactersMax = 100;

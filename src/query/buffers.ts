@@ -102,8 +102,8 @@ export class Buffers {
   }
 
   /**
-   * For `Share`. Whether all rows take more than they may at the very most, and this user's more than an equal part of it: whoever
-   * holds little does not fail on account of others.
+   * For `Share`. Whether all rows take more than they may at most, and this user's more than an equal part of it: a user who holds
+   * little does not fail on account of others.
    */
   isOver({ heldBytes }: UserBytes): boolean {
     return this.#heldBytes > this.heldBytesMax && heldBytes * this.#users.size > this.heldBytesMax;

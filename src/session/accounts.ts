@@ -92,7 +92,7 @@ export class Accounts {
     let login = this.#logins.get(digest);
     if (login === undefined) {
       const { loginsMax } = this.#options;
-      // A quarter is for credentials that were right before: whoever guesses names and passwords does not keep them out.
+      // A quarter is for credentials that were right before: those who guess names and passwords do not keep them out.
       const max = this.#trusted.has(digest) ? loginsMax : Math.ceil(0.75 * loginsMax);
       if (this.#logins.size >= max) throw tooManyLogins();
       login = this.#login(account).finally(() => this.#logins.delete(digest));

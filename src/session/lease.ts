@@ -160,7 +160,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#release();
   }
 
-  /** Fails the statement that runs and has it killed, and tells whoever holds the lease. */
+  /** Fails the statement that runs and has it killed, and tells the holder of the lease. */
   revoke(): void {
     this.interrupt(causes.credentialsRefused());
     if (this.#state !== 'closed') this.emit('revoked');

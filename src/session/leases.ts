@@ -101,7 +101,7 @@ export class Leases {
     return this.#openToLend(owner);
   }
 
-  /** Gives back a connection that is idle and as new; it is closed if it cannot be reused. */
+  /** Gives back a connection that is idle and clean; it is closed if it cannot be reused. */
   release(lease: Lease): void {
     const loan = this.#takeBack(lease);
     if (loan === undefined) return;

@@ -9,7 +9,7 @@ const runsSet = /^(?:SET|CALL|EXECUTE|BEGIN|IF|CASE|LOOP|REPEAT|WHILE|FOR)$/;
 
 /**
  * Whether a statement may have set a system variable as `@@name`. MariaDB's session tracker reports `SET name`, `SET SESSION
- * name` and `SET @@session.name`, and nothing of `SET @@name`, be it alone or in a routine.
+ * name` and `SET @@session.name`, and nothing of `SET @@name`, alone or in a routine.
  */
 export function setsUnscoped(sql: string): boolean {
   return sql.includes('@@') && mayRunSet(sql) && unscopedVariable.test(sql);
