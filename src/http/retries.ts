@@ -18,7 +18,8 @@ export type Retried =
   /** The query has been there, and is no more. */
   | { readonly type: 'removed'; readonly id: string; readonly reason: string };
 
-const sweepAtLeast = 1_000;
+/** So many keys are looked at for each new one, so that no request pays for all of them. */
+const looksPerKey = 4;
 
 /**
  * POSTs that name themselves by a key: one that comes again, because its answer was lost, stands for the query that it has
@@ -27,7 +28,8 @@ const sweepAtLeast = 1_000;
 export class Retries {
   readonly #queries: Queries;
   readonly #begun = new Map<string, Begun>();
-  #sweepAt = sweepAtLeast;
+  /** Goes round the keys. It is kept, as a new one would first have to pass what was deleted at the beginning of the map. */
+  #looking = this.#begun.entries();
 
   constructor(queries: Queries) {
     this.#queries = queries;
@@ -57,7 +59,7 @@ export class Retries {
   }
 
   async #begin(name: string, post: Pick<Begun, 'digest' | 'user'>, begin: () => Promise<Query>): Promise<Query> {
-    this.#sweep();
+    this.#forgetSome();
     const starting = begin();
     const begun: Begun = { ...post, id: starting.then((query) => query.identity.id) };
     this.#begun.set(name, begun);
@@ -70,12 +72,17 @@ export class Retries {
     }
   }
 
-  /** Forgets the keys of queries of which nothing is known any more: whenever there are twice as many as were left. */
-  #sweep(): void {
-    if (this.#begun.size < this.#sweepAt) return;
-    for (const [name, { id, user }] of this.#begun)
+  /** Forgets some of the keys whose queries are neither held nor remembered. */
+  #forgetSome(): void {
+    for (let looks = 0; looks < looksPerKey; looks++) {
+      const { value, done } = this.#looking.next();
+      if (done) {
+        this.#looking = this.#begun.entries();
+        return;
+      }
+      const [name, { id, user }] = value;
       if (typeof id === 'string' && !this.#queries.knows(id, user)) this.#begun.delete(name);
-    this.#sweepAt = Math.max(sweepAtLeast, 2 * this.#begun.size);
+    }
   }
 }
 
