@@ -31,6 +31,8 @@ const limits = {
   paramsMax: 65_535,
   clientSessionBytesMax: 65_536,
 };
+/** Levels within one member of the body. */
+const nestingMax = 100;
 /** A refusal is one line that a person can read. */
 const reasonLengthMax = 400;
 const answerMsMax = 20_000;
@@ -518,6 +520,7 @@ function judge(text: string): QueryRequest | null {
     !hasOnly(body, ['sql', 'session', 'pagination', 'integers', 'timeout_secs', 'result_timeout_secs'])
   )
     return null;
+  if (nestingOf(text) > 1 + nestingMax) return null;
   const sql = own(body, 'sql');
   if (typeof sql !== 'string') return null;
   const session = judgeSession(own(body, 'session') ?? (Object.hasOwn(body, 'session') ? null : {}));
@@ -540,6 +543,17 @@ function judge(text: string): QueryRequest | null {
     ...(integers === 'string' && { cells: 'typed, large integers as strings' }),
     ...(kept !== null && { resultTimeoutSecs: kept }),
   };
+}
+
+/** The levels of lists and objects in a JSON text, in members too that a later one of the same name replaces. */
+function nestingOf(text: string): number {
+  let level = 0;
+  let deepest = 0;
+  for (const [bracket] of text.replaceAll(/"(?:[^"\\]|\\.)*"/gs, '').matchAll(/[[\]{}]/g)) {
+    level += bracket === '[' || bracket === '{' ? 1 : -1;
+    deepest = Math.max(deepest, level);
+  }
+  return deepest;
 }
 
 function judgeSession(session: unknown): QueryRequest['session'] | null {
