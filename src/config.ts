@@ -209,7 +209,7 @@ const numberOptions = {
     min: 1,
     max: 10_000_000,
     unit: 'queries',
-    help: 'queries held at once; past that, those read to their end make room',
+    help: 'queries held at once; past that, one that was read to its end makes room, of the user who has most of those',
   },
   queries_per_user_max: {
     default: 1_000,
@@ -230,7 +230,7 @@ const numberOptions = {
     min: 1,
     max: 10_000_000,
     unit: 'queries',
-    help: 'results kept of which the first answer told all; past that, the oldest is removed',
+    help: 'results kept of which the first answer told all; past that, the oldest of the user who has most of them is removed',
   },
   removed_queries_max: {
     default: 100_000,

@@ -1,4 +1,3 @@
-import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { ownedKey, type Removal, Removals } from '../removals.ts';
 import { type Cause, causes } from '../wire/failures.ts';
@@ -22,8 +21,21 @@ export interface QueriesOptions {
   readonly disconnectMs: number | null;
 }
 
+/** The queries of one user; dropped with the last of them. */
+class UserQueries {
+  count = 0;
+  running = 0;
+  /** Those that run, or have not been read to their end. */
+  unread = 0;
+  /** Those read to their end, the longest since first. */
+  readonly read = new Set<Query>();
+  /** Those among them of which the first answer told all. */
+  readonly whole = new Set<Query>();
+}
+
 interface Entry {
   readonly query: Query;
+  readonly user: UserQueries;
   readonly timer: NodeJS.Timeout;
   readonly timeoutMs: number;
   polls: number;
@@ -48,16 +60,13 @@ export class Queries {
   readonly #options: QueriesOptions;
   readonly #observe: Observe;
   readonly #entries = new Map<string, Entry>();
-  /** Those read to their end, the longest since first; they make room for others if there is none. */
-  readonly #read = new Set<Query>();
-  /** Those among them of which the first answer told all. */
-  readonly #whole = new Set<Query>();
+  readonly #users = new Map<string, UserQueries>();
+  /** Queries of all users of which the first answer told all. */
+  #wholeCount = 0;
   readonly #watch = new Watch();
   readonly #removals: Removals;
   /** Those whose POSTs may come again: however many others are removed, these are not forgotten sooner. */
   readonly #namedRemovals: Removals;
-  readonly #runningByUser = new Counts();
-  readonly #unreadByUser = new Counts();
   #drain: { readonly startedAt: number; readonly idleMs: number; readonly done: () => void } | null = null;
 
   constructor(options: QueriesOptions, observe: Observe) {
@@ -67,17 +76,30 @@ export class Queries {
     this.#namedRemovals = new Removals(options.resultTimeoutMs, options.removedMax);
   }
 
-  /** Whether the user may start one more. */
-  admit(user: string): Admission {
+  /** Whether the user may start one more. If there is no room, the oldest result that was read makes room. */
+  admit(name: string): Admission {
+    const user = this.#users.get(name);
     if (this.#entries.size >= this.#options.queriesMax) {
-      const [longestRead] = this.#read;
-      if (longestRead === undefined) return 'server full';
-      const reason = 'was removed to make room: it had been read to its end';
-      this.#remove(longestRead, reason, causes.cancelled());
+      const oldest = this.#oldestOfMost('read', user);
+      if (oldest === undefined) return 'server full';
+      this.#remove(oldest, 'was removed to make room: it had been read to its end', causes.cancelled());
     }
-    if (this.#runningByUser.of(user) >= this.#options.queriesPerUserMax) return 'user runs too many';
-    if (this.#unreadByUser.of(user) >= this.#options.unreadPerUserMax) return 'user leaves too many unread';
+    if (user === undefined) return 'admitted';
+    if (user.running >= this.#options.queriesPerUserMax) return 'user runs too many';
+    if (user.unread >= this.#options.unreadPerUserMax) return 'user leaves too many unread';
     return 'admitted';
+  }
+
+  /**
+   * The oldest of those queries that makes room for another: one of the user who has most of them, so that no user loses a result
+   * because of one who keeps more.
+   * @param user who needs the room, and makes it if no other has more
+   */
+  #oldestOfMost(kind: 'read' | 'whole', user?: UserQueries): Query | undefined {
+    let most = user?.[kind] ?? new Set<Query>();
+    for (const other of this.#users.values()) if (other[kind].size > most.size) most = other[kind];
+    const [oldest] = most;
+    return oldest;
   }
 
   /**
@@ -88,11 +110,17 @@ export class Queries {
     const { id, owner, sessionId } = query.identity;
     const key = ownedKey(owner, id);
     const timer = setTimeout(() => this.#expire(key), timeoutMs);
-    this.#entries.set(key, { query, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
-    this.#runningByUser.add(owner, 1);
-    this.#unreadByUser.add(owner, 1);
+    let user = this.#users.get(owner);
+    if (user === undefined) {
+      user = new UserQueries();
+      this.#users.set(owner, user);
+    }
+    user.count++;
+    user.running++;
+    user.unread++;
+    this.#entries.set(key, { query, user, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
     const logged = this.#options.logSql ? { sql: loggedSql(sql) } : {};
-    this.#followToEnd(query, logged);
+    this.#followToEnd(query, user, logged);
     this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
   }
 
@@ -152,7 +180,7 @@ export class Queries {
   }
 
   #answered(entry: Entry): void {
-    if (entry.query.isRead) this.#keepRead(entry.query);
+    if (entry.query.isRead) this.#keepRead(entry);
     entry.timer.refresh();
     if (this.#drain !== null) entry.answeredAt = performance.now();
     this.#checkRead();
@@ -162,13 +190,14 @@ export class Queries {
    * A client of small statements that never finishes one would leave thousands of records behind, each with its rows.
    * One that was answered whole has no page that could be asked for again: nobody knew its id before that answer.
    */
-  #keepRead(query: Query): void {
-    if (!this.#read.has(query)) this.#unreadByUser.add(query.identity.owner, -1);
-    this.#read.add(query);
-    if (!query.isWhole) return;
-    this.#whole.add(query);
-    if (this.#whole.size <= this.#options.wholeMax) return;
-    const [oldest] = this.#whole;
+  #keepRead({ query, user }: Entry): void {
+    if (!user.read.has(query)) user.unread--;
+    user.read.add(query);
+    if (!query.isWhole || user.whole.has(query)) return;
+    user.whole.add(query);
+    this.#wholeCount++;
+    if (this.#wholeCount <= this.#options.wholeMax) return;
+    const oldest = this.#oldestOfMost('whole', user);
     if (oldest !== undefined)
       this.#remove(oldest, 'was removed to make room: its first answer told all of it', causes.cancelled());
   }
@@ -234,8 +263,11 @@ export class Queries {
     clearAway(entry);
     this.#entries.delete(key);
     this.#watch.delete(query);
-    if (!this.#read.delete(query)) this.#unreadByUser.add(owner, -1);
-    this.#whole.delete(query);
+    const { user } = entry;
+    if (!user.read.delete(query)) user.unread--;
+    if (user.whole.delete(query)) this.#wholeCount--;
+    user.count--;
+    if (user.count === 0) this.#users.delete(owner);
     const isLost = !query.isRead && reason !== closed;
     query.remove(cause);
     const { state } = query.snapshot();
@@ -258,10 +290,10 @@ export class Queries {
   }
 
   /** A function of its own, so that the clock of the result does not hold the SQL. */
-  #followToEnd(query: Query, logged: { readonly sql?: string }): void {
+  #followToEnd(query: Query, user: UserQueries, logged: { readonly sql?: string }): void {
     query.onSettled = () => {
       query.onSettled = null;
-      this.#runningByUser.add(query.identity.owner, -1);
+      user.running--;
       this.#observeSettled(query, logged);
       // One that its client has cancelled is not read any more.
       this.#checkRead();

@@ -140,6 +140,29 @@ t.test('on a full server the result that was read longest ago makes room, and it
   t.equal(stage.queries.admit('cid'), 'server full', 'the one that runs is never removed');
 });
 
+t.test('on a full server room is made by the user who has most results that were read', async (t) => {
+  const stage = new Stage(t, { queriesMax: 5 });
+  const first = await stage.addRead('ann');
+  const bobs = [await stage.addRead('bob'), await stage.addRead('bob'), await stage.addRead('bob')];
+  stage.add('cid');
+  const has = () => bobs.map((query) => stage.queries.find(query.identity.id, 'bob') === query);
+  for (const [user, left] of [
+    ['bob', [false, true, true]],
+    ['cid', [false, false, true]],
+  ] as const) {
+    t.equal(stage.queries.admit(user), 'admitted');
+    stage.add(user);
+    t.strictSame(has(), left);
+    t.equal(stage.queries.find(first.identity.id, 'ann'), first, 'a user with fewer results loses none');
+  }
+  t.equal(stage.queries.admit('bob'), 'admitted');
+  t.strictSame(has(), [false, false, false], 'of users with as many, the one who needs the room');
+  t.equal(stage.queries.find(first.identity.id, 'ann'), first);
+  stage.add('bob');
+  t.equal(stage.queries.admit('bob'), 'admitted', 'who has nothing to give up takes that of the user who has most');
+  t.equal(stage.queries.find(first.identity.id, 'ann'), undefined);
+});
+
 t.test('of the results that their first answer told whole, only the latest are kept', async (t) => {
   const stage = new Stage(t, { wholeMax: 2 });
   const read = [];
@@ -150,6 +173,14 @@ t.test('of the results that their first answer told whole, only the latest are k
   );
   const why = stage.queries.whyRemoved(read[0]?.identity.id ?? '', 'ann');
   t.equal(why, 'was removed to make room: its first answer told all of it');
+});
+
+t.test('no user loses a result that was told whole because of one who has more of them', async (t) => {
+  const stage = new Stage(t, { wholeMax: 3 });
+  const first = await stage.addRead('ann');
+  for (let index = 0; index < 10; index++) await stage.addRead('bob');
+  t.equal(stage.queries.find(first.identity.id, 'ann'), first);
+  t.equal(stage.queries.size, 3);
 });
 
 t.test('a result that nobody polls expires, is cancelled, and the reason is remembered', async (t) => {
