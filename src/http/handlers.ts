@@ -15,7 +15,6 @@ import type { Queries } from '../query/queries.ts';
 import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { bufferOf } from '../query/ring.ts';
-import { ownedKey } from '../removals.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { originOf } from './answer.ts';
@@ -24,6 +23,7 @@ import { RequestAbortedError, readJsonBytes } from './body.ts';
 import type { BodyParser } from './body-parser.ts';
 import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
 import { type Dialect, dialectOf } from './dialects.ts';
+import { FinalSessions } from './final-sessions.ts';
 import { acceptsGzip, isDeflated } from './gzip.ts';
 import { type HttpError, httpErrors } from './http-error.ts';
 import { reply, replyEmpty, replyPage, replyText } from './reply.ts';
@@ -81,8 +81,7 @@ export class Handlers {
   readonly #clientSessions: ClientSessions;
   /** Of queries that are not answered in v1. */
   readonly #replies = new WeakMap<Query, DatabendReplies>();
-  /** Sessions that were sent with answers of `/final`, as JSON, by the owners and ids of the queries. */
-  readonly #finalSessions = new Map<string, string>();
+  readonly #finalSessions = new FinalSessions(finalSessionsBytesMax);
   #draining = false;
 
   constructor(parts: HandlerParts) {
@@ -272,7 +271,7 @@ export class Handlers {
    */
   #idOf(key: string | null, user: string): string {
     if (key === null || !clientId.test(key) || this.#parts.queries.knows(key, user)) return newQueryId();
-    this.#finalSessions.delete(ownedKey(user, key));
+    this.#finalSessions.delete(user, key);
     return key;
   }
 
@@ -320,22 +319,15 @@ export class Handlers {
     const replies = query === undefined ? undefined : this.#replies.get(query);
     const removal = query === undefined ? queries.removal(id, user) : undefined;
     if (removal !== undefined) {
-      const session = this.#finalSessions.get(ownedKey(user, id));
+      const session = this.#finalSessions.find(user, id);
       return this.#reply(user, response, closedReply(databend, id, removal, session));
     }
     if (query === undefined || replies === undefined) throw unknownQuery(id);
     query.cancelByClient();
     const last = replies.final(query, query.snapshot());
-    if (last.session !== null) this.#keepFinalSession(ownedKey(user, id), JSON.stringify(last.session));
+    if (last.session !== null) this.#finalSessions.add(user, id, JSON.stringify(last.session));
     queries.finish(query);
     this.#reply(user, response, last.reply);
-  }
-
-  /** For a client that has lost the answer of `/final` and asks again. The latest are kept. */
-  #keepFinalSession(key: string, session: string): void {
-    const [oldest] = this.#finalSessions.keys();
-    if (oldest !== undefined && this.#finalSessions.size >= finalSessionsMax) this.#finalSessions.delete(oldest);
-    this.#finalSessions.set(key, session);
   }
 
   /** A session that the user has ended before is ended again, as the first answer may have been lost. */
@@ -508,8 +500,8 @@ function queryLimits({ pagination, timeoutSecs }: QueryRequest, gzipLevel: numbe
 /** How an id that a client gives to its query must look: safe in a path, and in a log. */
 const clientId = /^\w[\w.-]{0,63}$/;
 
-/** A session may take --client_session_bytes_max. It is rare that `/final` sends one: the page before it has it. */
-const finalSessionsMax = 100;
+/** For some thousands of sessions of the usual size, or some tens of --client_session_bytes_max. */
+const finalSessionsBytesMax = 4 * 1024 * 1024;
 
 /** The longest key of a POST; a longer one is refused. */
 const keyCharactersMax = 255;

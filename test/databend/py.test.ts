@@ -1,4 +1,4 @@
-import { checkAnswer, type Replay, type Shape, testRecorded } from './recorded.ts';
+import { checkAnswer, Replay, type Shape, testRecorded } from './recorded.ts';
 
 // As databend-py writes them: a path that ends in a slash, no login and no query id, of which it names that of the last
 // answer on pages. `query`, which all of its client goes through, looks at the session of the answer to the POST alone, and takes
@@ -50,6 +50,18 @@ await testRecorded(py, async (t, stage) => {
     await client.run('SET SESSION group_concat_max_len = 4321');
     await client.run('SELECT SLEEP(1.2)', { pagination: { wait_time_secs: 1 } });
     t.strictSame((await client.run('SELECT @@group_concat_max_len')).rows, [['4321']]);
+  });
+
+  await t.test('/final gives its session again, however many statements another user runs meanwhile', async (t) => {
+    const client = await stage.connect();
+    const changed = await client.run('SET SESSION group_concat_max_len = 4321');
+    const [user, password] = [`${stage.user}_y`, 'other'];
+    await stage.server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY '${password}'`);
+    t.teardown(() => stage.server.sql(`DROP USER ${user}@'%'`));
+    const other = new Replay(stage.url, py, { ...stage, user, password, database: 'information_schema' });
+    for (let count = 0; count < 120; count++) await other.run('DO 0');
+    t.match(changed.last.session, { settings: { group_concat_max_len: '4321' } });
+    t.strictSame((await client.get(changed.last.final_uri)).json.session, changed.last.session);
   });
 
   await t.test('NULL is a text where the setting asks for it', async (t) => {
