@@ -9,11 +9,16 @@ import { wordAt } from './words.ts';
 export type Effect = 'read' | 'whole' | 'parts' | 'block';
 
 const reads = wordsOf('SELECT WITH VALUES TABLE SHOW DESCRIBE DESC EXPLAIN HELP USE CHECKSUM');
-/** MySQL manual, "Atomic Data Definition Statement Support"; MariaDB manual, "Atomic DDL". DROP may name many. */
+/**
+ * MySQL manual, "Atomic Data Definition Statement Support"; MariaDB manual, "Atomic DDL". DROP may name many. See `isPartial`
+ * for those that MariaDB does in parts.
+ */
 const wholes = wordsOf(
   'INSERT UPDATE DELETE REPLACE LOAD DO SET CREATE ALTER TRUNCATE RENAME START BEGIN COMMIT ROLLBACK SAVEPOINT RELEASE ' +
     'LOCK UNLOCK',
 );
+const accounts = wordsOf('USER ROLE');
+const droppedFirst = wordsOf('TABLE TEMPORARY SEQUENCE DATABASE SCHEMA USER ROLE');
 const blocks = wordsOf('CALL EXECUTE IF CASE LOOP REPEAT WHILE FOR');
 
 export function effectOf(sql: string): Effect {
@@ -31,7 +36,21 @@ export function effectOf(sql: string): Effect {
   // MySQL: EXPLAIN ANALYZE runs what it explains.
   if (word === 'EXPLAIN' && /\banalyze\b/i.test(sql)) return 'whole';
   if (reads.has(word)) return 'read';
-  return wholes.has(word) ? 'whole' : 'parts';
+  return wholes.has(word) && !isPartial(sql, word, end) ? 'whole' : 'parts';
+}
+
+/**
+ * Whether MariaDB keeps a part of a statement that fails. CREATE OR REPLACE drops the old object before it makes the new one, and
+ * a list of users or roles is worked through one by one (MariaDB manual, "CREATE TABLE", "CREATE USER", "RENAME USER").
+ */
+function isPartial(sql: string, word: string, end: number): boolean {
+  if (word !== 'CREATE' && word !== 'ALTER' && word !== 'RENAME') return false;
+  const second = wordAt(sql, end);
+  if (second === null) return false;
+  if (second.word !== 'OR') return accounts.has(second.word);
+  const replace = wordAt(sql, second.end);
+  const object = replace === null ? null : wordAt(sql, replace.end);
+  return object !== null && droppedFirst.has(object.word);
 }
 
 function wordsOf(text: string): ReadonlySet<string> {

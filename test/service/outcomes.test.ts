@@ -54,6 +54,30 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.ok(await there(102));
     });
 
+    t.test('what MariaDB does in parts is not said to be rolled back', { skip: kind !== 'mariadb' }, async (t) => {
+      const [first, second] = [1, 2].map((number) => `${name}_${number}`);
+      await server.sql(`CREATE TABLE ${name}.old (i INT); CREATE USER ${second}`);
+      const cases: [sql: string, code: number, check: string, left: string][] = [
+        [
+          'CREATE OR REPLACE TABLE old (i INT PRIMARY KEY) AS SELECT 1 AS i UNION ALL SELECT 1',
+          1062,
+          `SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '${name}' AND TABLE_NAME = 'old'`,
+          '0',
+        ],
+        [
+          `CREATE USER ${first}, ${second}`,
+          1396,
+          `SELECT COUNT(*) FROM mysql.user WHERE User IN ('${first}', '${second}')`,
+          '2',
+        ],
+      ];
+      for (const [sql, code, check, left] of cases) {
+        const { last } = await query(sluice.url, sql);
+        t.equal(await server.sql(check), left, `it has left something: ${sql}`);
+        t.match(last.error, { code, outcome: 'unknown', retryable: false }, sql);
+      }
+    });
+
     t.test(
       'somebody else was in the way: it may be sent again, unless a session is to be taken up as well',
       async (t) => {
