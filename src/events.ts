@@ -24,8 +24,8 @@ export type ServiceEvent =
       readonly session: string;
       readonly user: string;
       /** The client's address, or its proxy's. */
-      readonly client?: string;
-      readonly requestId?: string;
+      readonly client?: string | undefined;
+      readonly requestId?: string | undefined;
       readonly state: string;
       readonly code: number | null;
       /** From the POST until the statement was sent to the database. */
@@ -36,7 +36,7 @@ export type ServiceEvent =
       /** What of the bytes went by disk. */
       readonly spilledBytes: number;
       /** Only with --log_sql; a long statement is cut. */
-      readonly sql?: string;
+      readonly sql?: string | undefined;
     }
   | { readonly type: 'query_removed'; readonly query: string; readonly user: string; readonly reason: string }
   | { readonly type: 'session_opened'; readonly session: string; readonly user: string }

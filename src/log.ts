@@ -1,4 +1,4 @@
-import { type DestinationStream, pino } from 'pino';
+import { pino } from 'pino';
 import type { Observe, ServiceEvent } from './events.ts';
 import { isOutOfDescriptors } from './troubles.ts';
 
@@ -8,7 +8,7 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 const bufferedBytesMax = 8 * 1024 * 1024;
 
 /** Lines are written together, as a write for each would cost more than the line: when they are so long, or after so long. */
-const writeBytes = 8 * 1024;
+const writeCharacters = 32 * 1024;
 const writeMs = 10;
 
 /** The end of the process waits so long for the log to be written. */
@@ -25,26 +25,42 @@ export interface Log {
  * block the thread; what waits is written at the exit of the process.
  */
 export function openLog(level: LogLevel): Log {
-  const destination = pino.destination({ dest: 2, sync: false, minLength: writeBytes, maxLength: bufferedBytesMax });
-  const log = pino({ level, base: null }, destination);
+  // The library measures all that it has gathered again with each line, so it is given many lines at once.
+  let lines = '';
   let isWriteDue = false;
-  const observe: Observe = (event) => {
-    const eventLevel = levelOf(event);
-    if (!log.isLevelEnabled(eventLevel)) return;
-    const { type, ...details } = event;
-    log[eventLevel]('error' in event ? { ...details, error: undefined, err: describe(event.error) } : details, type);
-    if (isWriteDue) return;
+  const write = (): void => {
+    const text = lines;
+    lines = '';
+    if (text !== '') destination.write(text);
+  };
+  const writeLater = (): void => {
     isWriteDue = true;
     setTimeout(() => {
       isWriteDue = false;
-      destination.flush();
-    }, writeMs).unref();
+      write();
+    }, writeMs);
+  };
+  // Before the library's own listener, which writes what it has been given.
+  process.once('exit', write);
+  const destination = pino.destination({ dest: 2, sync: false, minLength: 1, maxLength: bufferedBytesMax });
+  const gather = (line: string): void => {
+    lines += line;
+    if (lines.length >= writeCharacters) write();
+    else if (!isWriteDue) writeLater();
+  };
+  // The type of an event is its message, and no member.
+  const log = pino({ level, base: null, serializers: { type: () => undefined } }, { write: gather });
+  const observe: Observe = (event) => {
+    const eventLevel = levelOf(event);
+    if (!log.isLevelEnabled(eventLevel)) return;
+    const told = 'error' in event ? { ...event, error: undefined, err: describe(event.error) } : event;
+    log[eventLevel](told, event.type);
   };
   countDrops(destination, observe);
   const flush = (): Promise<void> =>
     new Promise((resolve) => {
       const timer = setTimeout(resolve, flushMs);
-      // At a least length of 0, the library flushes nothing.
+      write();
       destination.flush(() => {
         clearTimeout(timer);
         resolve();
@@ -54,10 +70,10 @@ export function openLog(level: LogLevel): Log {
 }
 
 /** A log that nobody takes, or whose reader is gone, does not stop the server. */
-function countDrops(destination: ReturnType<typeof pino.destination> & DestinationStream, observe: Observe): void {
+function countDrops(destination: ReturnType<typeof pino.destination>, observe: Observe): void {
   let lines = 0;
-  destination.on('drop', () => {
-    lines++;
+  destination.on('drop', (text: string) => {
+    lines += text.split('\n').length - 1;
   });
   destination.on('drain', () => {
     if (lines === 0) return;

@@ -119,7 +119,7 @@ export class Queries {
     user.running++;
     user.unread++;
     this.#entries.set(key, { query, user, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
-    const logged = this.#options.logSql ? { sql: loggedSql(sql) } : {};
+    const logged = this.#options.logSql ? loggedSql(sql) : undefined;
     this.#followToEnd(query, user, logged);
     this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
   }
@@ -290,17 +290,17 @@ export class Queries {
   }
 
   /** A function of its own, so that the clock of the result does not hold the SQL. */
-  #followToEnd(query: Query, user: UserQueries, logged: { readonly sql?: string }): void {
+  #followToEnd(query: Query, user: UserQueries, sql: string | undefined): void {
     query.onSettled = () => {
       query.onSettled = null;
       user.running--;
-      this.#observeSettled(query, logged);
+      this.#observeSettled(query, sql);
       // One that its client has cancelled is not read any more.
       this.#checkRead();
     };
   }
 
-  #observeSettled(query: Query, logged: { readonly sql?: string }): void {
+  #observeSettled(query: Query, sql: string | undefined): void {
     const { id, sessionId, owner, origin } = query.identity;
     const { state, stats } = query.snapshot();
     this.#observe({
@@ -308,17 +308,23 @@ export class Queries {
       query: id,
       session: sessionId,
       user: owner,
-      ...origin,
+      requestId: origin?.requestId,
+      client: origin?.client,
       state: state.name,
       code: state.name === 'Failed' ? state.failure.code : null,
-      queueMs: query.queueMs,
-      runningMs: stats.runningMs,
+      queueMs: microseconds(query.queueMs),
+      runningMs: microseconds(stats.runningMs),
       rows: stats.result.rows,
       bytes: stats.result.bytes,
       spilledBytes: stats.spill.bytes,
-      ...logged,
+      sql,
     });
   }
+}
+
+/** Rounded to three places: digits behind them would be noise, and make lines of the log longer. */
+function microseconds(ms: number): number {
+  return Math.round(ms * 1_000) / 1_000;
 }
 
 function clearAway(entry: Entry): void {
