@@ -37,16 +37,22 @@ interface Told {
 }
 
 interface LeaseEvents {
-  /** The statement has ended in the database and the connection is ready for the next one. */
   idle: [];
-  /** Comes between the end of a statement and `idle`, if the session may be held after it. */
-  left: [state: SessionState];
-  /** The connection is gone; nothing follows. Not emitted after `close`. */
   lost: [reason: string];
   /** A statement of it cannot be killed as long as the database accepts no more connections. */
   crowded: [];
+}
+
+/** Whoever uses a lease. Each statement has another, so no listeners are added and removed for it. */
+export interface LeaseHolder {
+  /** The statement has ended in the database and the connection is ready for the next one. */
+  onIdle(): void;
+  /** Comes between the end of a statement and `onIdle`, if the session may be held after it. */
+  onLeft(state: SessionState): void;
+  /** The connection is gone; nothing follows. Not called after `close`. */
+  onLost(reason: string): void;
   /** The database no longer accepts the credentials of its login. The statement that ran has been told so. */
-  revoked: [];
+  onRevoked(): void;
 }
 
 /**
@@ -65,6 +71,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
   userConnectionsMax = 0;
   /** Whether it can serve another statement, or session, after its first. */
   isReusable = true;
+  /** null: nobody uses it. */
+  holder: LeaseHolder | null = null;
   readonly #channel: LeaseChannel;
   #state: 'opening' | 'idle' | 'running' | 'closed' = 'opening';
   /** What the numbers of columns stand for. */
@@ -163,7 +171,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
   /** Fails the statement that runs and has it killed, and tells the holder of the lease. */
   revoke(): void {
     this.interrupt(causes.credentialsRefused());
-    if (this.#state !== 'closed') this.emit('revoked');
+    if (this.#state !== 'closed') this.holder?.onRevoked();
   }
 
   /** Fails the statement that runs, for that cause, and has it killed. */
@@ -182,7 +190,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (message.type === 'news') {
       const isToldState = this.#tell(message);
       // Whoever ends the session over it does not keep the statement's end from being told.
-      if (message.session !== undefined && isToldState) this.emit('left', message.session);
+      if (message.session !== undefined && isToldState) this.holder?.onLeft(message.session);
       if (message.idle) this.#becomeIdle();
       return;
     }
@@ -264,6 +272,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#state === 'closed') return;
     this.#state = 'idle';
     this.#release();
+    this.holder?.onIdle();
     this.emit('idle');
   }
 
@@ -282,6 +291,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     const isFailed = wasRunning && !(mayHaveBegun && hasRowsToCome);
     if (isFailed && this.#last?.rowsToCome === null) this.#fail(this.#last, reason, mayHaveBegun);
     this.emit('lost', reason);
+    this.holder?.onLost(reason);
   }
 
   /** Nothing more will be told. */

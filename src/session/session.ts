@@ -1,6 +1,6 @@
 import { causes, failureOf } from '../wire/failures.ts';
 import type { SessionState, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
-import type { Lease } from './lease.ts';
+import type { Lease, LeaseHolder } from './lease.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -46,7 +46,7 @@ const afterwards = { always: 'keep', held: 'hold', never: 'clean' } as const;
  * A place where statements run one at a time in order of arrival: one database connection. States: busy (a statement
  * runs), idle (the clock runs, if the session is kept), ended.
  */
-export class Session {
+export class Session implements LeaseHolder {
   readonly id: string;
   readonly owner: string;
   readonly #options: SessionOptions;
@@ -65,10 +65,7 @@ export class Session {
     this.#options = options;
     this.#lease = lease;
     this.#observer = observer;
-    lease.on('idle', this.#onIdle);
-    lease.on('left', this.#onLeft);
-    lease.on('lost', this.#onLost);
-    lease.on('revoked', this.#onRevoked);
+    lease.holder = this;
   }
 
   get lease(): Lease {
@@ -136,7 +133,8 @@ export class Session {
     this.#end(false, endedByClient, cause);
   }
 
-  readonly #onIdle = (): void => {
+  /** For `Lease`. */
+  onIdle(): void {
     // Of a statement that was cancelled nobody is told in what it has left the session: neither has the client a handle to what
     // is held on its account alone, nor does it know that nothing is held any more.
     const { isHeld } = this.#lease;
@@ -155,23 +153,26 @@ export class Session {
     } else {
       next.handle = this.#lease.run(next.request, afterwards[this.#options.keep], next.observer);
     }
-  };
+  }
 
-  readonly #onLeft = ({ isHeld }: SessionState): void => {
+  /** For `Lease`. */
+  onLeft({ isHeld }: SessionState): void {
     const wasHeld = this.#isHeld;
     this.#isHeld = isHeld;
     if (isHeld && !wasHeld) this.#observer.held(this);
-  };
+  }
 
-  readonly #onLost = (reason: string): void => {
+  /** For `Lease`. */
+  onLost(reason: string): void {
     this.#end(false, reason);
-  };
+  }
 
-  readonly #onRevoked = (): void => {
+  /** For `Lease`. */
+  onRevoked(): void {
     const reason = 'the database no longer accepts the name and password of its user';
     if (this.#lease.isRunning) this.#endReason = reason;
     else this.end(reason);
-  };
+  }
 
   /** @param cause of the failure of statements that wait; left out: the session was lost */
   #end(
@@ -182,10 +183,7 @@ export class Session {
     if (this.#ended) return;
     this.#ended = true;
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
-    this.#lease.off('idle', this.#onIdle);
-    this.#lease.off('left', this.#onLeft);
-    this.#lease.off('lost', this.#onLost);
-    this.#lease.off('revoked', this.#onRevoked);
+    this.#lease.holder = null;
     this.#observer.ended(this, reuse, reason);
     for (const waiting of this.#waiting.splice(0)) {
       const { request, observer, elsewhere } = waiting;
