@@ -58,23 +58,20 @@ export function replyEmpty(response: ServerResponse): void {
 /** An answer none of which is compressed. */
 export function reply(response: ServerResponse, { body, headers }: Reply): void {
   if (body.length === 0) replyEmpty(response);
-  else replyJson(response, withNewline(body) as readonly (string | Uint8Array)[], headers);
-}
-
-/** The parts with a newline at the end, so that the prompt of a shell begins on a line of its own. */
-function withNewline(parts: BodyParts): BodyParts {
-  const last = parts[parts.length - 1];
-  return typeof last === 'string' ? [...parts.slice(0, -1), `${last}\n`] : [...parts, '\n'];
+  else replyJson(response, body as readonly (string | Uint8Array)[], headers);
 }
 
 /** Up to this length a body is made one text, which Node sends with the head as one. */
 const joinedLengthMax = 4 * 1024;
 
-/** @param parts the pieces of one text in UTF-8 */
+/**
+ * A newline follows the text, so that the prompt of a shell begins on a line of its own.
+ * @param parts the pieces of one text in UTF-8
+ */
 export function replyJson(response: ServerResponse, parts: readonly (string | Uint8Array)[], headers = {}): void {
   let length = 0;
   for (const part of parts) length += part.length;
-  replyParts(response, length <= joinedLengthMax ? [joined(parts)] : parts, headers);
+  replyParts(response, length <= joinedLengthMax ? [`${joined(parts)}\n`] : [...parts, '\n'], headers);
 }
 
 /**
@@ -83,17 +80,16 @@ export function replyJson(response: ServerResponse, parts: readonly (string | Ui
  */
 export function replyPage(
   response: ServerResponse,
-  body: BodyParts,
+  parts: BodyParts,
   asGzip: boolean,
   more = noHeaders,
 ): void | Promise<void> {
-  const parts = withNewline(body);
   if (!parts.some(isDeflated)) return replyJson(response, parts as readonly (string | Uint8Array)[], more);
   // What the answer was already said to vary by (see cors.ts).
   const vary = response.getHeader('Vary');
   const headers = { ...more, Vary: vary === undefined ? 'Accept-Encoding' : `${vary}, Accept-Encoding` };
   if (!asGzip) return inflated(parts).then((plain) => replyJson(response, plain, headers));
-  replyParts(response, gzipPieces(parts), { ...headers, 'Content-Encoding': 'gzip' });
+  replyParts(response, gzipPieces([...parts, '\n']), { ...headers, 'Content-Encoding': 'gzip' });
 }
 
 /** The parts are written as they are, and joined by nobody: Node sends the head and all of them at once. */

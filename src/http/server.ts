@@ -88,6 +88,8 @@ export class HttpServer {
   readonly #counts: StatusCounts = new Map();
   #accepted = 0;
   #pipelinedBytes = 0;
+  /** The Host that was checked last and is allowed: nearly all requests have the same. */
+  #allowedHost: string | null = null;
   #isDraining = false;
   #onEmpty: (() => void) | null = null;
 
@@ -330,7 +332,7 @@ export class HttpServer {
     const { cors } = this.#options;
     cors?.mark(request, response);
     try {
-      checkHead(request, this.#options.hostNames);
+      this.#checkHead(request);
       const found = match(method, target);
       switch (found.type) {
         case 'route':
@@ -369,6 +371,27 @@ export class HttpServer {
         this.#refuse(request, response, httpErrors.defect(defect));
       }
     }
+  }
+
+  /** @throws HttpError for what Node leaves to us to refuse (RFC 9110, sections 7.4 and 10.1.1; RFC 9112, section 3.2) */
+  #checkHead({ headers, rawHeaders, httpVersion }: IncomingMessage): void {
+    const { host, expect } = headers;
+    if (host !== undefined) {
+      // Node keeps the first of several.
+      if (countHosts(rawHeaders) > 1) throw httpErrors.badHost('the request has more than one Host header');
+      if (host !== this.#allowedHost) this.#checkHost(host);
+    }
+    if (httpVersion !== '1.1') return;
+    if (host === undefined) throw httpErrors.badHost('the request has no Host header');
+    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+      throw httpErrors.expectationFailed(expect.slice(0, 50));
+    }
+  }
+
+  #checkHost(host: string): void {
+    if (!isHost(host)) throw httpErrors.badHost('the Host header is not a host name or address with an optional port');
+    if (!this.#options.hostNames.allows(host)) throw httpErrors.misdirected(host.slice(0, 100));
+    this.#allowedHost = host;
   }
 
   /** A defect has a line of its own. */
@@ -452,22 +475,6 @@ function adviceOn(code: string | undefined, port: number): string {
       return '; --http_handler_host must be an address or a name of this machine';
     default:
       return '';
-  }
-}
-
-/** @throws HttpError for what Node leaves to us to refuse (RFC 9110, sections 7.4 and 10.1.1; RFC 9112, section 3.2) */
-function checkHead({ headers, rawHeaders, httpVersion }: IncomingMessage, hostNames: HostNames): void {
-  const { host, expect } = headers;
-  if (host !== undefined) {
-    // Node keeps the first of several.
-    if (countHosts(rawHeaders) > 1) throw httpErrors.badHost('the request has more than one Host header');
-    if (!isHost(host)) throw httpErrors.badHost('the Host header is not a host name or address with an optional port');
-    if (!hostNames.allows(host)) throw httpErrors.misdirected(host.slice(0, 100));
-  }
-  if (httpVersion !== '1.1') return;
-  if (host === undefined) throw httpErrors.badHost('the request has no Host header');
-  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-    throw httpErrors.expectationFailed(expect.slice(0, 50));
   }
 }
 

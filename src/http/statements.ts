@@ -245,12 +245,9 @@ class QueuedStatement implements StatementHandle, Waiter {
 
 function statementOf({ sql, traits, params, cells, session }: QueryRequest): Statement {
   const variables = session.type === 'carried' ? session.variables : null;
-  const text = traits === undefined ? { sql } : { sql, effect: traits.effect };
-  if (params === undefined && cells === undefined && variables === null) return { ...text, extras: null };
-  return {
-    ...text,
-    extras: { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells },
-  };
+  const isText = params === undefined && cells === undefined && variables === null;
+  const extras = isText ? null : { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells };
+  return traits === undefined ? { sql, extras } : { sql, effect: traits.effect, extras };
 }
 
 export function isSession(place: Place): place is Session {

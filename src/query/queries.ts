@@ -108,7 +108,7 @@ export class Queries {
    */
   add(query: Query, sql: string, timeoutMs = this.#options.resultTimeoutMs): void {
     const { id, owner, sessionId } = query.identity;
-    const key = ownedKey(owner, id);
+    const { key } = query;
     const timer = setTimeout(() => this.#expire(key), timeoutMs);
     let user = this.#users.get(owner);
     if (user === undefined) {
@@ -242,8 +242,8 @@ export class Queries {
     this.#entries.clear();
   }
 
-  #entryOf({ identity: { id, owner } }: Query): Entry | undefined {
-    return this.#entries.get(ownedKey(owner, id));
+  #entryOf({ key }: Query): Entry | undefined {
+    return this.#entries.get(key);
   }
 
   #expire(key: string): void {
@@ -256,7 +256,7 @@ export class Queries {
 
   #remove(query: Query, reason: string, cause: Cause): void {
     const { id, owner } = query.identity;
-    const key = ownedKey(owner, id);
+    const { key } = query;
     const entry = this.#entries.get(key);
     if (entry === undefined) return;
     clearTimeout(entry.timer);
@@ -270,7 +270,7 @@ export class Queries {
     if (user.count === 0) this.#users.delete(owner);
     const isLost = !query.isRead && reason !== closed;
     query.remove(cause);
-    const { state } = query.snapshot();
+    const { state } = query;
     const code = state.name === 'Failed' ? state.failure.code : isLost ? cause.code : null;
     const removals = query.identity.isNamed === true ? this.#namedRemovals : this.#removals;
     removals.add(id, owner, reason, code);
@@ -302,7 +302,8 @@ export class Queries {
 
   #observeSettled(query: Query, sql: string | undefined): void {
     const { id, sessionId, owner, origin } = query.identity;
-    const { state, stats } = query.snapshot();
+    const { state } = query;
+    const { runningMs, rows, bytes, spilledBytes } = query.totals;
     this.#observe({
       type: 'query_settled',
       query: id,
@@ -313,10 +314,10 @@ export class Queries {
       state: state.name,
       code: state.name === 'Failed' ? state.failure.code : null,
       queueMs: microseconds(query.queueMs),
-      runningMs: microseconds(stats.runningMs),
-      rows: stats.result.rows,
-      bytes: stats.result.bytes,
-      spilledBytes: stats.spill.bytes,
+      runningMs: microseconds(runningMs),
+      rows,
+      bytes,
+      spilledBytes,
       sql,
     });
   }

@@ -1,3 +1,4 @@
+import { ownedKey } from '../removals.ts';
 import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
 import {
   type Batch,
@@ -55,6 +56,15 @@ export interface QueryIdentity {
   readonly origin?: QueryOrigin;
 }
 
+export interface QueryTotals {
+  readonly runningMs: number;
+  readonly rows: number;
+  /** As JSON. */
+  readonly bytes: number;
+  /** What of the bytes went by disk. */
+  readonly spilledBytes: number;
+}
+
 /** Hands a statement to a session, or puts it in a queue. */
 export type RunStatement = (request: StatementRequest, observer: StatementObserver) => StatementHandle;
 
@@ -89,6 +99,8 @@ const askAfterMs = 200;
  */
 export class Query implements StatementObserver {
   #identity: QueryIdentity;
+  /** Made of its owner and its id once, as it is looked up several times (see removals.ts). */
+  readonly key: string;
   /** Called once, when the state has become final. */
   onSettled: (() => void) | null = null;
   /** Called when it is no more. */
@@ -99,7 +111,7 @@ export class Query implements StatementObserver {
   /** For the statement, and what is remembered of its request. */
   readonly #memory: QueryMemory | null;
   /** The memory of rows that are on their way to clients, by buffers, and in how many answers each is. */
-  readonly #sending = new Map<ArrayBufferLike, number>();
+  #sending: Map<ArrayBufferLike, number> | null = null;
   /** Memory that the last page alone keeps of a batch, as the rest of the batch was dropped. */
   #startedBytes = 0;
   /** A session holds the text of the statement. */
@@ -143,6 +155,7 @@ export class Query implements StatementObserver {
   /** @param memory the reservation of its request, which the query releases */
   constructor(identity: QueryIdentity, limits: QueryLimits, buffers: Buffers, memory: QueryMemory | null = null) {
     this.#identity = identity;
+    this.key = ownedKey(identity.owner, identity.id);
     this.#limits = limits;
     this.#buffers = buffers;
     this.#share = new Share(buffers, identity.owner);
@@ -152,6 +165,10 @@ export class Query implements StatementObserver {
 
   get identity(): QueryIdentity {
     return this.#identity;
+  }
+
+  get state(): QueryState {
+    return this.#state;
   }
 
   /** The statement runs in another session than the one that it was meant for. */
@@ -215,6 +232,12 @@ export class Query implements StatementObserver {
     return this.#sessionState;
   }
 
+  /** What it has come to, in milliseconds, rows and bytes. */
+  get totals(): QueryTotals {
+    const { rows, bytes } = this.#result;
+    return { runningMs: this.#runningMsUntilNow, rows, bytes, spilledBytes: this.#spilled.bytes };
+  }
+
   snapshot(): Snapshot {
     return { state: this.#state, columns: this.#columns, stats: this.#stats() };
   }
@@ -257,7 +280,7 @@ export class Query implements StatementObserver {
     this.#startedBytes = 0;
     this.#isRemoved = true;
     this.#account();
-    if (this.#sending.size === 0) this.#share.close();
+    if (this.#sending === null) this.#share.close();
     this.#shrinkMemory();
     this.onRemoved?.();
   }
@@ -268,18 +291,22 @@ export class Query implements StatementObserver {
    * are of.
    */
   sending(rows: Rows): void {
+    this.#sending ??= new Map();
     for (const buffer of buffersOf(rows)) this.#sending.set(buffer, (this.#sending.get(buffer) ?? 0) + 1);
   }
 
   /** The answer has left, or its client has. */
   sent(rows: Rows): void {
+    const sending = this.#sending;
+    if (sending === null) return;
     for (const buffer of buffersOf(rows)) {
-      const answers = (this.#sending.get(buffer) ?? 0) - 1;
-      if (answers > 0) this.#sending.set(buffer, answers);
-      else this.#sending.delete(buffer);
+      const answers = (sending.get(buffer) ?? 0) - 1;
+      if (answers > 0) sending.set(buffer, answers);
+      else sending.delete(buffer);
     }
+    if (sending.size === 0) this.#sending = null;
     this.#account();
-    if (this.#isRemoved && this.#sending.size === 0) this.#share.close();
+    if (this.#isRemoved && this.#sending === null) this.#share.close();
   }
 
   started(): void {
@@ -487,7 +514,7 @@ export class Query implements StatementObserver {
     const ringBytes = this.#ring.heldBytes;
     const windowBytes = this.#startedAt !== null && this.#isToCome ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
     let otherBytes = last.heldBytes + this.#startedBytes + this.#columnsBytes;
-    if (this.#sending.size > 0) {
+    if (this.#sending !== null) {
       // The last page's are counted already, with it or with what is left of their batch.
       const counted = buffersOf(last);
       for (const buffer of this.#sending.keys()) if (!counted.has(buffer)) otherBytes += buffer.byteLength;
@@ -500,13 +527,17 @@ export class Query implements StatementObserver {
     progress.bytes += bytes;
   }
 
+  get #runningMsUntilNow(): number {
+    return this.isRunning && this.#startedAt !== null ? performance.now() - this.#startedAt : this.#runningMs;
+  }
+
   #stats(): QueryStats {
     const { rows, bytes } = this.#result;
     const examined = Math.max(this.#examinedRows ?? 0, rows);
     const estimatedRows = this.#estimatedRows !== null && this.#estimatedRows >= examined ? this.#estimatedRows : null;
     const written = this.#state.name === 'Succeeded' ? Number(this.#state.outcome.affectedRows) : 0;
     return {
-      runningMs: this.isRunning && this.#startedAt !== null ? performance.now() - this.#startedAt : this.#runningMs,
+      runningMs: this.#runningMsUntilNow,
       scan: { rows: examined, bytes, known: this.#examinedRows !== null, estimatedRows },
       write: { rows: written, bytes: 0 },
       result: { rows, bytes },

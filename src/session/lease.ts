@@ -143,19 +143,20 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#channel.post({ type: 'execute', statement, sql, extras, creditBytes, creditRows, gzip, after });
     this.#running = observer;
     observer.started();
-    return {
-      credit: (bytes, rows) => {
-        if (this.#find(statement) !== null) this.#channel.post({ type: 'credit', statement, bytes, rows });
-      },
-      cancel: () => {
-        if (!this.#forget(statement)) return;
-        this.#channel.post({ type: 'cancel', statement });
-      },
-      askExamined: () => {
-        if (this.#find(statement) !== null) this.#channel.post({ type: 'examine', statement });
-      },
-      place: () => null,
-    };
+    return new LeaseStatement(this, statement);
+  }
+
+  /** For `LeaseStatement`, as are `cancel` and `askExamined`. */
+  credit(statement: number, bytes: number, rows: number): void {
+    if (this.#find(statement) !== null) this.#channel.post({ type: 'credit', statement, bytes, rows });
+  }
+
+  cancel(statement: number): void {
+    if (this.#forget(statement)) this.#channel.post({ type: 'cancel', statement });
+  }
+
+  askExamined(statement: number): void {
+    if (this.#find(statement) !== null) this.#channel.post({ type: 'examine', statement });
   }
 
   /** Lets the connection go. A statement that runs is cut off with it. */
@@ -323,6 +324,33 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (rowsToCome !== null) observer.failed(undelivered(causes.spillFailed(reason), sql, effect));
     else if (mayHaveBegun) observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone, effect));
     else observer.notBegun(reason);
+  }
+}
+
+/** A statement that was given to a lease. An object of one class costs less than a function for each of its methods. */
+class LeaseStatement implements StatementHandle {
+  readonly #lease: Lease;
+  readonly #number: number;
+
+  constructor(lease: Lease, number: number) {
+    this.#lease = lease;
+    this.#number = number;
+  }
+
+  credit(bytes: number, rows: number): void {
+    this.#lease.credit(this.#number, bytes, rows);
+  }
+
+  cancel(): void {
+    this.#lease.cancel(this.#number);
+  }
+
+  askExamined(): void {
+    this.#lease.askExamined(this.#number);
+  }
+
+  place(): null {
+    return null;
   }
 }
 

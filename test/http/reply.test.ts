@@ -45,7 +45,7 @@ t.test('an empty answer has no body and says so', async (t) => {
   t.equal(answer.headers['content-length'], '0');
 });
 
-t.test('JSON is the parts one after the other, be they few or many, small or large', async (t) => {
+t.test('JSON is the parts one after the other and a newline, be they few or many, small or large', async (t) => {
   const large = Buffer.alloc(3 * 1024 * 1024, 'x');
   const bodies: (string | Uint8Array)[][] = [
     ['{', '}'],
@@ -57,7 +57,7 @@ t.test('JSON is the parts one after the other, be they few or many, small or lar
     [''],
   ];
   for (const parts of bodies) {
-    const expected = Buffer.concat(parts.map((part) => Buffer.from(part as string)));
+    const expected = Buffer.concat([...parts, '\n'].map((part) => Buffer.from(part as string)));
     const answer = await answered(t, (response) => replyJson(response, parts));
     t.equal(answer.status, 200);
     t.equal(answer.headers['content-type'], 'application/json');

@@ -89,11 +89,20 @@ function statsMember({ runningMs, scan, write, result, spill, queue }: QueryStat
   );
 }
 
+const noProgress = progressOf({ rows: 0, bytes: 0 });
+
+function progress(counted: Progress): string {
+  return counted.rows === 0 && counted.bytes === 0 ? noProgress : progressOf(counted);
+}
+
 /** The specification's table and its sample name the members differently; both are given. */
-function progress({ rows, bytes }: Progress): string {
+function progressOf({ rows, bytes }: Progress): string {
   return `{"rows":${rows},"bytes":${bytes},"read_rows":${rows},"read_bytes":${bytes}}`;
 }
 
-function scanProgress(scan: ScanProgress): string {
-  return `${progress(scan).slice(0, -1)},"known":${scan.known},"estimated_rows":${scan.estimatedRows}}`;
+function scanProgress({ rows, bytes, known, estimatedRows }: ScanProgress): string {
+  return (
+    `{"rows":${rows},"bytes":${bytes},"read_rows":${rows},"read_bytes":${bytes},` +
+    `"known":${known},"estimated_rows":${estimatedRows}}`
+  );
 }
