@@ -8,6 +8,7 @@ import {
 } from 'node:http';
 import type { Socket } from 'node:net';
 import type { QueryOrigin } from '../query/query.ts';
+import { RequestAbortedError } from './body.ts';
 
 /** Responses by their HTTP status. */
 export type StatusCounts = Map<number, number>;
@@ -23,6 +24,8 @@ let requestCount = 0;
 export class Answer extends ServerResponse {
   requestId = '';
   counts: StatusCounts | null = null;
+  /** Of a request that was sent before the one in front of it on its connection was answered: resolves when that one is answered. */
+  turn: Promise<void> | null = null;
 
   override writeHead(
     status: number,
@@ -38,6 +41,17 @@ export class Answer extends ServerResponse {
     if (this.requestId !== '') this.setHeader('X-Request-Id', this.requestId);
     return typeof second === 'string' ? super.writeHead(status, second, third) : super.writeHead(status, second);
   }
+}
+
+/**
+ * Waits until the answers in front of it on its connection have left.
+ * @throws RequestAbortedError if the connection has ended with one of them
+ */
+export async function turnOf(response: ServerResponse): Promise<void> {
+  if (!(response instanceof Answer) || response.turn === null) return;
+  await response.turn;
+  // Node gives the connection to the next response unless the one before was the last.
+  if (response.socket === null) throw new RequestAbortedError('its connection ended before its turn');
 }
 
 /** For `createServer`, which makes its responses of it. */

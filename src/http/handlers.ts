@@ -17,7 +17,7 @@ import type { RequestMemory } from '../query/request-memory.ts';
 import { bufferOf } from '../query/ring.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
-import { originOf } from './answer.ts';
+import { Answer, originOf, turnOf } from './answer.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonBytes } from './body.ts';
 import type { BodyParser } from './body-parser.ts';
@@ -164,6 +164,11 @@ export class Handlers {
     const reservation = requestMemory.reserve(account.user, 0);
     try {
       const bytes = await readJsonBytes(request, limits.bodyBytesMax, reservation);
+      if (response instanceof Answer && response.turn !== null) {
+        reservation.resize(Math.max(reservation.bytes, bytes.length));
+        // Clients rely on the order of what they send on one connection (RFC 9112, section 9.3.2).
+        await turnOf(response);
+      }
       const { user } = account;
       // A client that names its POST comes back for an answer that it has lost.
       const isAbandoned = (): boolean => key === null && response.destroyed;

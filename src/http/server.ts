@@ -9,7 +9,7 @@ import type { Observe } from '../events.ts';
 import { RequestMemoryError } from '../query/request-memory.ts';
 import { BlockedError } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
-import { type Answer, addressOf, answerClass, originOf, requestIdOf, type StatusCounts } from './answer.ts';
+import { type Answer, addressOf, answerClass, originOf, requestIdOf, type StatusCounts, turnOf } from './answer.ts';
 import { userOf } from './auth.ts';
 import { RequestAbortedError } from './body.ts';
 import type { Certificate } from './certificate.ts';
@@ -281,8 +281,13 @@ export class HttpServer {
     }
     unanswered.add(response);
     response.once('close', () => unanswered.delete(response));
-    // A body is read as it comes, and counted; other requests have nothing to do before their turn, and hold no answers till then.
-    if (before === null || hasBody(request)) return true;
+    if (before === null) return true;
+    if (hasBody(request)) {
+      // A body is read as it comes, and counted. What it asks for is done in its turn.
+      (response as Answer).turn = new Promise((resolve) => before.once('close', () => resolve()));
+      return true;
+    }
+    // Other requests have nothing to do before their turn, and hold no answers till then.
     before.once('close', () => {
       // Node gives the connection to the next response unless the one before was the last.
       if (response.socket !== null && !this.#refused.has(socket)) void this.#serve(request, response);
@@ -330,12 +335,15 @@ export class HttpServer {
     const method = request.method ?? '';
     const target = request.url ?? '';
     const { cors } = this.#options;
+    const isSentAhead = (response as Answer).turn !== null;
     cors?.mark(request, response);
     try {
       this.#checkHead(request);
       const found = match(method, target);
       switch (found.type) {
         case 'route':
+          // Bodies of other routes are short, or not read at all.
+          if (isSentAhead && found.route.name !== 'query') await turnOf(response);
           return await this.#handlers.handle(found.route, request, response);
         case 'malformed':
           throw httpErrors.badRequest(found.reason);
@@ -345,7 +353,14 @@ export class HttpServer {
           if (cors?.preflight(request, response, found.allow)) return;
           throw httpErrors.methodNotAllowed(method, found.allow);
       }
-    } catch (error) {
+    } catch (caught) {
+      let error: unknown = caught;
+      // A refusal may be the connection's last answer, and those in front of it are to be sent before.
+      if (isSentAhead) {
+        await turnOf(response).catch((ended: unknown) => {
+          error = ended;
+        });
+      }
       // In the midst of the chunk that the request came in, Node cannot tell yet whether it is whole.
       if (!request.complete && hasBody(request)) await setImmediate();
       if (error instanceof RequestAbortedError) {

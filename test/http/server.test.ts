@@ -513,6 +513,48 @@ t.test('B (attack): requests that are sent ahead on all connections share one me
   t.strictSame(closed, [3, 0], 'the memory of a connection that ends is free for others');
 });
 
+t.test('a refusal that closes the connection waits for the answers to the requests before it', async (t) => {
+  const { url, seen } = await start(t, async (_route, _request, response) => {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    replyText(response, 200, 'ok');
+  });
+  const keep = { Connection: 'keep-alive' };
+  const good = requestText('GET /health HTTP/1.1', keep);
+  // The rest of its body never comes.
+  const bad = requestText('POST /nothing HTTP/1.1', { ...keep, 'Content-Length': '9' }, '{}');
+  const { replies } = await exchange(url, Buffer.concat([good, good, good, bad]));
+  t.strictSame(
+    replies.map(({ status }) => status),
+    [200, 200, 200, 404],
+  );
+  t.equal(seen.length, 3);
+});
+
+t.test('a request with a body that is none of a statement is handled when the one before it is answered', async (t) => {
+  const responses: ServerResponse[] = [];
+  const { url, seen } = await start(t, (_route, _request, response) => {
+    responses.push(response);
+  });
+  const socket = connectTo(url);
+  t.teardown(() => socket.destroy());
+  const keep = { Connection: 'keep-alive' };
+  const kill = requestText('POST /v1/query/a/kill HTTP/1.1', keep, '{}');
+  socket.write(Buffer.concat([requestText('GET /health HTTP/1.1', keep), kill]));
+  await until(
+    () => responses.length,
+    (count) => count === 1,
+  );
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.match(seen, [{ name: 'health' }]);
+  t.equal(seen.length, 1);
+  replyText(responses[0] as ServerResponse, 200, 'ok');
+  await until(
+    () => seen.length,
+    (count) => count === 2,
+  );
+  t.match(seen[1], { name: 'kill' });
+});
+
 t.test('pipelined requests are answered in order', async (t) => {
   const { url } = await start(t, async (route, _request, response) => {
     // The first is the slowest.
