@@ -204,7 +204,8 @@ export class Query implements StatementObserver {
   #run(run: RunStatement): void {
     const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    const handle = run({ ...this.#statement, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
+    const { sql, effect, extras } = this.#statement;
+    const handle = run({ sql, effect, extras, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
     if (this.#isToCome) this.#handle = handle;
   }
 

@@ -116,7 +116,7 @@ export interface SessionState {
 export interface Statement {
   readonly sql: string;
   /** Left out: the text is short, and the effect is found when it is needed. */
-  readonly effect?: Effect;
+  readonly effect?: Effect | undefined;
   /** null: nothing but the text, as with most; cells are written as JSON of their type. */
   readonly extras: StatementExtras | null;
 }
