@@ -89,7 +89,13 @@ async function isPending(promise: Promise<unknown>): Promise<boolean> {
 t.test('the statement is handed over with as much credit as the buffer has room', async (t) => {
   const stage = new Stage();
   stage.start();
-  t.strictSame(stage.request, { ...plain('SELECT 1'), effect: undefined, creditBytes: 10_000, creditRows: 100, gzip: null });
+  t.strictSame(stage.request, {
+    ...plain('SELECT 1'),
+    effect: undefined,
+    creditBytes: 10_000,
+    creditRows: 100,
+    gzip: null,
+  });
   stage.query.cancel(causes.cancelled());
 });
 
