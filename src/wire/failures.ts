@@ -107,6 +107,12 @@ export const causes = {
     own(90007, `a row is larger than ${max} bytes as JSON (--row_bytes_max); select less of it, or raise the limit`),
   manyResultSets: (): Cause =>
     own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be given back'),
+  notUtf8: (): Cause =>
+    own(
+      90011,
+      'the result has text in another character set than UTF-8: the statement, or a routine that it runs, sets ' +
+        'character_set_results; let it set utf8mb4, or leave that out',
+    ),
   localInfile: (): Cause => own(90009, 'LOAD DATA LOCAL is refused: the server has no files of the client'),
   storageFull: (max: number): Cause =>
     passing(

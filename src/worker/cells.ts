@@ -37,6 +37,23 @@ export const cellKind = {
 
 export type CellKind = (typeof cellKind)[keyof typeof cellKind];
 
+/** What the database should not have sent; a bit each. */
+export const invalidCell = {
+  /** A text that is not UTF-8, or a number that is none. The database itself cuts texts within a character now and then. */
+  text: 1,
+  /** A JSON document that is none. */
+  json: 2,
+} as const;
+
+let invalid = 0;
+
+/** What was found since the last call of this: bits of `invalidCell`. */
+export function takeInvalid(): number {
+  const found = invalid;
+  invalid = 0;
+  return found;
+}
+
 /** NULL as JSON. */
 const nullLiteral = Buffer.from('null');
 /** NULL where even that is a string. */
@@ -71,6 +88,10 @@ const letterE = 0x65;
 const plain = new Uint8Array(256).fill(1, 0x20, 0x80);
 plain[quote] = 0;
 plain[backslash] = 0;
+
+/** For each byte: 1 if it begins a JSON document other than a string. */
+const jsonStart = new Uint8Array(256);
+for (const character of '{[-0123456789tfn') jsonStart[character.charCodeAt(0)] = 1;
 
 /** For each control character: the letter of its short escape, or 0 if it has none. */
 const shortEscape = new Uint8Array(256);
@@ -144,15 +165,27 @@ function writeQuotedText(out: Uint8Array, at: number, source: Uint8Array, start:
   return stop + 1;
 }
 
+function writeInvalid(
+  what: number,
+  out: Uint8Array,
+  at: number,
+  source: Uint8Array,
+  start: number,
+  end: number,
+): number {
+  invalid |= what;
+  return writeQuotedText(out, at, source, start, end);
+}
+
 /** A number that is none (a float's "inf", or digits in a character set of two bytes each) must not break the JSON. */
 function writeNumber(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
   const stop = writeDigits(out, at, source, start, end);
-  return stop < 0 ? writeQuotedText(out, at, source, start, end) : stop;
+  return stop < 0 ? writeInvalid(invalidCell.text, out, at, source, start, end) : stop;
 }
 
 function writeQuotedNumber(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {
   const stop = writeDigits(out, at + 1, source, start, end);
-  if (stop < 0) return writeQuotedText(out, at, source, start, end);
+  if (stop < 0) return writeInvalid(invalidCell.text, out, at, source, start, end);
   out[at] = out[stop] = quote;
   return stop + 1;
 }
@@ -247,6 +280,7 @@ export function writeText(out: Uint8Array, at: number, source: Uint8Array, start
         out[to++] = 0xef;
         out[to++] = 0xbf;
         out[to++] = 0xbd;
+        invalid |= invalidCell.text;
         from -= length;
       }
     } else {
@@ -316,21 +350,34 @@ function writeJson(out: Uint8Array, at: number, source: Uint8Array, start: numbe
     for (let from = start, to = at; from < end; ) out[to++] = source[from++] as number;
     return at + end - start;
   }
-  return writeQuotedText(out, at, source, start, end);
+  return writeInvalid(invalidCell.json, out, at, source, start, end);
 }
 
 /**
- * Whether the bytes can be a JSON document that MySQL wrote: UTF-8, without control characters, which MySQL escapes. (A
- * session whose `character_set_results` is UTF-16, say, gets something else.)
+ * Whether the bytes can be a JSON document that MySQL wrote: UTF-8, without control characters, which MySQL escapes, and with
+ * the brackets and backslashes of JSON. (A session whose `character_set_results` is latin1, UTF-16 or swe7 gets something else.)
  */
 export function isJsonText(source: Uint8Array, start: number, end: number): boolean {
+  if (!beginsJson(source, start, end)) return false;
   for (let from = start; from < end; ) {
     const byte = source[from] as number;
     const length = byte < 0x80 ? 1 : sequenceLength(source, from, end);
     if (length <= 0 || byte < 0x20) return false;
     from += length;
   }
-  return end > start;
+  return true;
+}
+
+/** Whether the first byte can begin a document; and if it begins a string, whether that ends with the last byte. */
+function beginsJson(source: Uint8Array, start: number, end: number): boolean {
+  if (start === end) return false;
+  const first = source[start] as number;
+  if (first !== quote) return jsonStart[first] === 1;
+  for (let from = start + 1; from < end; from++) {
+    if (source[from] === quote) return from === end - 1;
+    if (source[from] === backslash) from++;
+  }
+  return false;
 }
 
 function writeBits(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {

@@ -5,6 +5,8 @@ import { type CellKind, cellKind } from './cells.ts';
 /** A column as the protocol describes it (MySQL internals manual, "Column Definition"). */
 export interface ColumnDefinition {
   readonly name: string;
+  /** Whether the names in the definition came in UTF-8. */
+  readonly hasUtf8Names: boolean;
   readonly type: number;
   /** What MariaDB calls the type where `type` is a stand-in for it, such as `vector`; else empty. */
   readonly typeName: string;
@@ -47,10 +49,22 @@ const unsignedFlag = 0x20;
 const binaryCharacterSet = 63;
 
 /**
- * The collations of swe7 (MySQL, `information_schema.COLLATIONS`), the one character set of results that has ASCII's codes
- * without its brackets and backslash. MySQL puts question marks in their place, which leaves no JSON document.
+ * The collations of ascii, utf8mb3 and utf8mb4, from the first to the last of each range (`ID` in `information_schema.COLLATIONS`
+ * of both servers). No other character set of either server has a collation there.
  */
-const withoutBrackets = new Set([10, 82]);
+const utf8Collations = [
+  [11, 11],
+  [33, 33],
+  [45, 46],
+  [65, 65],
+  [76, 76],
+  [83, 83],
+  [192, 247],
+  [251, 639],
+  [2048, 2559],
+] as const;
+/** MariaDB adds this to the number of a collation for its variant with NO PAD. */
+const noPad = 1024;
 
 /** For each kind of a typed cell, the one that writes it as a string. */
 const stringKinds: Readonly<Record<number, CellKind>> = {
@@ -75,6 +89,18 @@ export function describeColumn(
     kind: kindIn(cells, columnType, kind),
     value: isBinary ? typeOfValue(definition) | (definition.decimals << 8) : null,
   };
+}
+
+/**
+ * Whether the database sends the names or the text of a column in UTF-8, or sends bytes. Both servers convert text to
+ * character_set_results, and the definition has the collation that the text is sent in; the JSON columns of MySQL are converted
+ * too, and their definition says binary.
+ */
+export function isSentInUtf8({ characterSet, hasUtf8Names }: ColumnDefinition): boolean {
+  if (!hasUtf8Names) return false;
+  if (characterSet === binaryCharacterSet) return true;
+  const collation = characterSet >= noPad && characterSet < 2 * noPad ? characterSet - noPad : characterSet;
+  return utf8Collations.some(([first, last]) => collation >= first && collation <= last);
 }
 
 function typeOfValue(definition: ColumnDefinition): number {
@@ -158,7 +184,7 @@ function describeType(definition: ColumnDefinition): [ColumnType, CellKind] {
     case type.time:
       return [{ name: 'Time', precision: fraction(definition, '-hhh:mm:ss'.length) }, cellKind.text];
     case type.json:
-      return [{ name: 'Variant' }, withoutBrackets.has(definition.characterSet) ? cellKind.text : cellKind.json];
+      return [{ name: 'Variant' }, cellKind.json];
     case type.geometry:
       return [{ name: 'Geometry' }, cellKind.hex];
     case type.vector:

@@ -1,4 +1,5 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
+import { effectOf } from '../wire/effect.ts';
 import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
 import type { FromWorker, SpillLimits, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
@@ -12,7 +13,8 @@ import {
   type SessionState,
 } from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
-import { type ColumnDefinition, describeColumn } from './columns.ts';
+import { invalidCell } from './cells.ts';
+import { type ColumnDefinition, describeColumn, isSentInUtf8 } from './columns.ts';
 import { saysNothing } from './comments.ts';
 import { Delivery } from './delivery.ts';
 import { type DriverError, emptyStatement, notSentFailure, statementFailure } from './failures.ts';
@@ -29,8 +31,11 @@ const deflateBytesMin = 1024;
 /** Below this size a batch is copied to the main thread; handing memory over costs more than copying so little. */
 const transferBytesMin = 16 * 1024;
 
+const notUtf8 = causes.notUtf8();
+
 interface Description {
   readonly columns: readonly Column[];
+  readonly isInUtf8: boolean;
   readonly format: RowFormat;
 }
 
@@ -52,6 +57,7 @@ function describeAnew(definitions: readonly ColumnDefinition[], cells: CellForma
   const described = definitions.map((definition) => describeColumn(definition, cells, isBinary));
   return {
     columns: described.map(({ column }) => column),
+    isInUtf8: definitions.every(isSentInUtf8),
     format: {
       kinds: Uint8Array.from(described, ({ kind }) => kind),
       values: isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null,
@@ -116,7 +122,8 @@ export class Execution implements ResultSink {
   #encoder: RowEncoder | null = null;
   #end: StatementEnd | null = null;
   #told = false;
-  #manyResultSets = false;
+  /** Why its result cannot be given back, which is told when it has ended. */
+  #undeliverable: Cause | null = null;
   #ending: Ending | null = null;
   #ended = false;
   #flushTimer: NodeJS.Timeout | null = null;
@@ -155,6 +162,7 @@ export class Execution implements ResultSink {
   /** See `Ending`; null if the statement has failed too. What the database does not report is looked for in the text. */
   get leftUtf8(): Ending['leftUtf8'] {
     const ending = this.#ending;
+    if (this.#undeliverable === notUtf8) return ending?.leftUtf8 ?? 'text';
     if (ending === null) return null;
     return ending.leftUtf8 ?? (mayHideEncoding(this.sql, ending.changes) ? 'text' : null);
   }
@@ -166,13 +174,19 @@ export class Execution implements ResultSink {
 
   columns(definitions: readonly ColumnDefinition[]): void {
     if (this.#columns !== null) {
-      this.#manyResultSets = true;
+      this.#undeliverable ??= causes.manyResultSets();
       this.#dropRows();
       return;
     }
-    const { columns, format } = describe(definitions, this.#cells, this.#isBinary);
+    const { columns, isInUtf8, format } = describe(definitions, this.#cells, this.#isBinary);
     this.#columns = columns;
+    if (!isInUtf8) this.#undeliverable = notUtf8;
     if (this.#told) return;
+    if (!isInUtf8) {
+      // What may write runs to its end, so that it is known what it has done.
+      if (effectOf(this.sql) === 'read') this.#failHere(notUtf8);
+      return;
+    }
     this.#encoder = new RowEncoder(format, this.#host.rowBytesMax, (batch) => this.#tell(batch));
     this.#flushSoon();
   }
@@ -202,11 +216,25 @@ export class Execution implements ResultSink {
 
   ended(ending: Ending): void {
     this.#ending = ending;
-    if (this.#manyResultSets) this.#end = { ok: false, failure: failureOf(causes.manyResultSets(), 'committed') };
-    else if (this.#columns === null && saysNothing(this.sql)) this.#end = { ok: false, failure: emptyStatement };
+    if (this.#undeliverable === null && this.#hasForeignText(ending)) this.#undeliverable = notUtf8;
+    if (this.#undeliverable !== null) {
+      this.#dropRows();
+      this.#end = { ok: false, failure: undelivered(this.#undeliverable, this.sql) };
+    } else if (this.#columns === null && saysNothing(this.sql)) this.#end = { ok: false, failure: emptyStatement };
     else this.#end = { ok: true, outcome: ending.outcome, rowsToCome: 0 };
     this.#ended = true;
     this.#host.ended(null);
+  }
+
+  /**
+   * Whether the rows have text in another character set though the definitions of the columns did not say so. MySQL defines JSON
+   * columns as binary, and sends no JSON that is invalid. MariaDB sends rows in another character set once a stored function has
+   * set it, and says at their end that something has changed, as it does in a transaction that is tracked.
+   */
+  #hasForeignText({ sessionChanged, inTransaction }: Ending): boolean {
+    const invalid = this.#encoder?.invalid ?? 0;
+    if (invalid === 0) return false;
+    return (invalid & invalidCell.json) !== 0 || (sessionChanged && !(inTransaction && this.after === 'hold'));
   }
 
   failed(error: DriverError): void {

@@ -51,6 +51,7 @@ interface Exports {
   readonly consumed: { readonly value: number };
   readonly written: { readonly value: number };
   readonly rows: { readonly value: number };
+  readonly invalid: { value: number };
   setFormat(columns: number, nullsAreText: boolean, isBinary: boolean): void;
   encode(from: number, to: number, before: number, rowsMax: number, rowBytesMax: number): number;
   encodeText(length: number): number;
@@ -144,8 +145,19 @@ export class Kernel {
     this.consumed = exports.consumed.value;
     this.length = exports.written.value;
     this.rows = exports.rows.value;
-    if (stop === malformed) throw new RangeError('a cell reaches past the end of its row packet');
+    if (stop === malformed) {
+      this.takeInvalid();
+      throw new RangeError('a cell reaches past the end of its row packet');
+    }
     return stop as KernelStop;
+  }
+
+  /** What was found since the last call of this: bits of `invalidCell`. */
+  takeInvalid(): number {
+    const { invalid } = this.#exports;
+    const found = invalid.value;
+    if (found !== 0) invalid.value = 0;
+    return found;
   }
 
   /**

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { Outcome } from '../wire/statement.ts';
 import type { ColumnDefinition } from './columns.ts';
 import { ServerError } from './failures.ts';
@@ -60,9 +61,14 @@ class PayloadReader {
 
   /** A length-encoded string. */
   string(): string {
+    return this.bytes().toString();
+  }
+
+  /** The bytes of a length-encoded string. */
+  bytes(): Buffer {
     const length = Number(this.integer());
     this.#at += length;
-    return this.#bytes.toString('utf8', this.#at - length, this.#at);
+    return this.#bytes.subarray(this.#at - length, this.#at);
   }
 
   skipString(): void {
@@ -82,9 +88,14 @@ export function readColumnCount(bytes: Buffer, start: number): number {
  */
 export function readColumnDefinition(bytes: Buffer, start: number, extended: boolean): ColumnDefinition {
   const reader = new PayloadReader(bytes, start);
-  // The catalog, the schema, and the table by its alias and its name.
-  for (let skipped = 0; skipped < 4; skipped++) reader.skipString();
-  const name = reader.string();
+  const catalogStart = reader.at;
+  reader.skipString();
+  // "def", in two or four bytes a character if character_set_results is of the kind of UTF-16.
+  const isWide = bytes.subarray(catalogStart + 1, reader.at).includes(0);
+  // The schema, and the table by its alias and its name.
+  for (let skipped = 0; skipped < 3; skipped++) reader.skipString();
+  const nameBytes = reader.bytes();
+  const name = nameBytes.toString();
   const originalNameBytes = Number(reader.integer());
   reader.skip(originalNameBytes);
   let typeName = '';
@@ -99,6 +110,7 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   reader.skip(1);
   return {
     name,
+    hasUtf8Names: !isWide && isUtf8(nameBytes),
     typeName,
     isExpression: originalNameBytes === 0,
     characterSet: reader.uint16(),

@@ -1,6 +1,15 @@
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
 import { valueBytes, valueText, valueType } from './binary-values.ts';
-import { cellGrowthMax, cellKind, cellOverheadMax, isJsonText, nullCell, writeCell } from './cells.ts';
+import {
+  cellGrowthMax,
+  cellKind,
+  cellOverheadMax,
+  invalidCell,
+  isJsonText,
+  nullCell,
+  takeInvalid,
+  writeCell,
+} from './cells.ts';
 import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
 import type { RowFormat } from './row-format.ts';
 
@@ -52,6 +61,7 @@ export class RowEncoder {
   #rowEnds: Uint32Array;
   #length = 0;
   #rows = 0;
+  #invalid = 0;
 
   /** @param emit is given each batch that is full, its memory for keeps */
   constructor(format: RowFormat, rowBytesMax: number, emit: (batch: Batch) => void) {
@@ -72,6 +82,11 @@ export class RowEncoder {
     if (spareSpaces.length < spareSpacesMax) spareSpaces.push(this.#first);
   }
 
+  /** What has been found in all rows: bits of `invalidCell`. */
+  get invalid(): number {
+    return this.#invalid;
+  }
+
   /** Rows in the batch that is being filled. */
   get rows(): number {
     return this.#rows;
@@ -85,6 +100,7 @@ export class RowEncoder {
     const before = this.#length;
     const stop = kernel.encode(this.#format, from, to, before, rowsMax - this.#rows, this.#rowBytesMax);
     const { rows, length } = kernel;
+    this.#invalid |= kernel.takeInvalid();
     if (rows === 0) return stop;
     if (before > 0 && before + length > bufferBytes) this.#emitBatch();
     // If what was before them is gone, so is the comma between.
@@ -123,6 +139,7 @@ export class RowEncoder {
     try {
       fits = this.#appendRow(source, start, end) && this.#length - rowStart <= this.#rowBytesMax;
     } finally {
+      this.#invalid |= takeInvalid() | kernel.takeInvalid();
       if (!fits) this.#length = before;
     }
     if (!fits) return false;
@@ -197,9 +214,12 @@ export class RowEncoder {
       this.#length = writeCell(kind, this.#out, this.#length, source, start, end, this.#nullBytes);
       return true;
     }
-    if (kind === cellKind.json && isJsonText(source, start, end)) {
-      this.#put(source.subarray(start, end));
-      return true;
+    if (kind === cellKind.json) {
+      if (isJsonText(source, start, end)) {
+        this.#put(source.subarray(start, end));
+        return true;
+      }
+      this.#invalid |= invalidCell.json;
     }
     this.#reserve((kind === cellKind.hex ? length * 2 : length) + cellOverheadMax);
     this.#out[this.#length++] = quote;

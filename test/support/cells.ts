@@ -131,9 +131,17 @@ export function referenceNumber(text: string): string | null {
 function referenceDocument(bytes: Buffer): string | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-    // The database wrote it, so that it is a document whenever it is text.
-    return bytes.length > 0 && bytes.findIndex((byte) => byte < 0x20) < 0 ? text : null;
+    return isDocument(text) ? text : null;
   } catch {
     return null;
   }
+}
+
+/** Whether a text that the database wrote can be a JSON document: it begins as one, and a string ends where it does. */
+export function isDocument(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a document has none.
+  if (/[\0-\x1f]/.test(text)) return false;
+  if (!text.startsWith('"')) return /^[{[\d\-tfn]/.test(text);
+  const unescaped = text.slice(1).replace(/\\./gs, '');
+  return unescaped !== '' && unescaped.indexOf('"') === unescaped.length - 1;
 }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { valueType } from '#src/worker/binary-values.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
-import { type ColumnDefinition, describeColumn } from '#src/worker/columns.js';
+import { type ColumnDefinition, describeColumn, isSentInUtf8 } from '#src/worker/columns.js';
 
 const unsigned = 0x20;
 const notNull = 0x1;
@@ -11,6 +11,7 @@ const binary = 63;
 function define(type: number, more: Partial<ColumnDefinition> = {}): ColumnDefinition {
   return {
     name: 'c',
+    hasUtf8Names: true,
     type,
     typeName: '',
     isExpression: false,
@@ -112,6 +113,39 @@ for (const [what, definition, type, kind] of table) {
     t.end();
   });
 }
+
+t.test('a column is sent in UTF-8 by the collation of its definition, and by its names', (t) => {
+  for (const collation of [
+    11,
+    65,
+    33,
+    83,
+    192,
+    45,
+    46,
+    224,
+    255,
+    323,
+    576,
+    608,
+    1035,
+    1057,
+    1069,
+    1270,
+    2048,
+    2304,
+    2559,
+    binary,
+  ]) {
+    t.equal(isSentInUtf8(define(253, { characterSet: collation })), true, `${collation}`);
+    t.equal(isSentInUtf8(define(3, { characterSet: collation, hasUtf8Names: false })), false, `${collation}`);
+  }
+  // Of latin1, swe7, sjis, ucs2, utf16, utf16le, utf32, cp932 and gb18030; some with NO PAD, or UCA 14.0.0 of MariaDB.
+  for (const collation of [8, 47, 10, 13, 35, 640, 54, 101, 56, 60, 182, 95, 248, 1032, 1078, 2560, 2816, 3271]) {
+    t.equal(isSentInUtf8(define(253, { characterSet: collation })), false, `${collation}`);
+  }
+  t.end();
+});
 
 t.test('in binary rows, a value is encoded by its type and its sign, and goes with its decimals', (t) => {
   for (const [type, signed, without] of [

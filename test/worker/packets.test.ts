@@ -205,6 +205,7 @@ for (const name of ['name', '', 'x'.repeat(251), 'ärger "名" 😀']) {
     const tail = [Buffer.of(0x0c), uint16(45), Buffer.of(0xfc, 0xff, 0xff, 0xff), Buffer.of(253), uint16(0x8021)];
     const expected = {
       name,
+      hasUtf8Names: true,
       isExpression: originalName === '',
       characterSet: 45,
       length: 0xfffffffc,
@@ -243,3 +244,17 @@ for (const name of ['name', '', 'x'.repeat(251), 'ärger "名" 😀']) {
     });
   }
 }
+
+t.test('a column definition tells whether its names are UTF-8', (t) => {
+  for (const [encoding, isUtf8] of [
+    ['utf8', true],
+    ['latin1', false],
+    ['utf16le', false],
+  ] as const) {
+    const names = ['def', '', '', '', 'é', ''].map((name) => encodedString(Buffer.from(name, encoding)));
+    const rest = Buffer.of(0x0c, 45, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0);
+    const definition = read((bytes, start) => readColumnDefinition(bytes, start, false), ...names, rest);
+    t.equal(definition.hasUtf8Names, isUtf8, encoding);
+  }
+  t.end();
+});

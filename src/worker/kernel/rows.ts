@@ -58,6 +58,10 @@ enum Stop {
   malformed,
 }
 
+/** As `invalidCell`. */
+const invalidText: u32 = 1;
+const invalidJson: u32 = 2;
+
 /** The most that a byte of a cell grows by, and what a cell needs besides (as in cells.ts). */
 const cellGrowthMax: usize = 6;
 const cellOverheadMax: usize = 24;
@@ -89,6 +93,8 @@ export const cellPiece: usize = memory.data(cellPieceBytes + pieceBytes, 64);
 export let consumed: u32 = 0;
 export let written: u32 = 0;
 export let rows: u32 = 0;
+/** As `Kernel.takeInvalid`: bits are only added here. */
+export let invalid: u32 = 0;
 
 /** What has been set by `setFormat`: where the kinds end; NULL with a comma behind it, which takes so many bytes. */
 let kindsEnd: usize = 0;
@@ -146,6 +152,7 @@ const minus: u8 = 0x2d;
 const zero: u8 = 0x30;
 const bracketOpen: u8 = 0x5b;
 const backslash: u8 = 0x5c;
+const braceOpen: u8 = 0x7b;
 const bracketClose: u8 = 0x5d;
 const quoteComma: u32 = 0x2c22;
 const nullComma: u64 = 0x2c6c6c756e;
@@ -176,6 +183,9 @@ const pointZeros: u64 = 0x3030303030302e;
 const point: u8 = 0x2e;
 const colon: u8 = 0x3a;
 const letterE: u8 = 0x65;
+const letterF: u8 = 0x66;
+const letterN: u8 = 0x6e;
+const letterT: u8 = 0x74;
 const eightZeros: u64 = ((<u64>0x30303030) << 32) | 0x30303030;
 
 /** As in binary-values.ts: how numbers are printed. */
@@ -690,6 +700,7 @@ function isUtf8(start: usize, end: usize): bool {
 
 /** Text that is not all UTF-8, byte by byte: U+FFFD for each maximal part of a sequence. */
 function writeBrokenText(at: usize, start: usize, end: usize): usize {
+  invalid |= invalidText;
   let to = at;
   let from = start;
   while (from < end) {
@@ -735,15 +746,20 @@ function sequenceLength(from: usize, end: usize): i32 {
 
 function writeNumber(at: usize, start: usize, end: usize): usize {
   const stop = writeDigits(at, start, end);
-  return stop === 0 ? writeText(at, start, end) : stop;
+  return stop === 0 ? writeNoNumber(at, start, end) : stop;
 }
 
 function writeQuotedNumber(at: usize, start: usize, end: usize): usize {
   const stop = writeDigits(at + 1, start, end);
-  if (stop === 0) return writeText(at, start, end);
+  if (stop === 0) return writeNoNumber(at, start, end);
   store<u8>(at, quote);
   store<u8>(stop, quote);
   return stop + 1;
+}
+
+function writeNoNumber(at: usize, start: usize, end: usize): usize {
+  invalid |= invalidText;
+  return writeText(at, start, end);
 }
 
 /** As in cells.ts: writes the cell as a JSON number, or gives 0 if it is not a number. */
@@ -867,11 +883,39 @@ function writeJson(at: usize, start: usize, end: usize): usize {
     const block = v128.load(from);
     v128.store(at + (from - start), block);
     const ours = firstBits(min(end - from, blockBytes));
-    if ((i8x16.bitmask(i8x16.le_u(block, i8x16.splat(0x1f))) & ours) !== 0) return writeText(at, start, end);
+    if ((i8x16.bitmask(i8x16.le_u(block, i8x16.splat(0x1f))) & ours) !== 0) return writeNoJson(at, start, end);
     unicode |= i8x16.bitmask(block) & ours;
   }
-  if (start === end || (unicode !== 0 && !isUtf8(start, end))) return writeText(at, start, end);
+  if (!beginsJson(start, end) || (unicode !== 0 && !isUtf8(start, end))) return writeNoJson(at, start, end);
   return at + (end - start);
+}
+
+function writeNoJson(at: usize, start: usize, end: usize): usize {
+  invalid |= invalidJson;
+  return writeText(at, start, end);
+}
+
+/** As in cells.ts. */
+function beginsJson(start: usize, end: usize): bool {
+  if (start === end) return false;
+  const first = load<u8>(start);
+  if (first !== quote) {
+    return (
+      first === braceOpen ||
+      first === bracketOpen ||
+      isDigit(first) ||
+      first === minus ||
+      first === letterT ||
+      first === letterF ||
+      first === letterN
+    );
+  }
+  for (let from = start + 1; from < end; from++) {
+    const byte = load<u8>(from);
+    if (byte === quote) return from === end - 1;
+    from += usize(byte === backslash);
+  }
+  return false;
 }
 
 /** Text, but for a month or a day of 00 NULL, and behind the seconds of a timestamp six digits of a fraction. */
