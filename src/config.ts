@@ -436,7 +436,7 @@ const numberOptions = {
     min: 0,
     max: 1024 * GiB,
     unit: 'bytes',
-    help: 'memory for the requests that are sent ahead of answers on all HTTP connections; one more closes its connection',
+    help: 'memory for the requests that are sent ahead of answers on all HTTP connections, three quarters of it for one client address; one more closes its connection',
   },
   request_timeout_secs: { default: 30, min: 1, max: 3600, unit: 's', help: 'time for a request to arrive whole' },
   http_idle_secs: {

@@ -1,4 +1,4 @@
-/** A resource that users share, such as connections to the database, places in a queue, or memory in bytes. */
+/** A resource that users share (or addresses, where users are not known), such as connections to the database, places in a queue, or memory in bytes. */
 export interface SharedLimit {
   readonly max: number;
   readonly perUserMax: number;

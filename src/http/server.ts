@@ -9,6 +9,7 @@ import type { Observe } from '../events.ts';
 import { RequestMemoryError } from '../query/request-memory.ts';
 import { BlockedError } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
+import { defaultPerUserMax, mayTake, type SharedLimit } from '../share.ts';
 import { type Answer, addressOf, answerClass, originOf, requestIdOf, type StatusCounts, turnOf } from './answer.ts';
 import { userOf } from './auth.ts';
 import { RequestAbortedError } from './body.ts';
@@ -87,7 +88,10 @@ export class HttpServer {
   readonly #refused = new WeakSet<Socket>();
   readonly #counts: StatusCounts = new Map();
   #accepted = 0;
+  readonly #pipelinedShare: SharedLimit;
   #pipelinedBytes = 0;
+  /** The same by the addresses of the clients: their users are not known before their turn. */
+  readonly #pipelinedByAddress = new Map<string, number>();
   /** The Host that was checked last and is allowed: nearly all requests have the same. */
   #allowedHost: string | null = null;
   #isDraining = false;
@@ -95,6 +99,8 @@ export class HttpServer {
 
   constructor(options: ServerOptions, handlers: Handlers, observe: Observe) {
     this.#options = options;
+    const { pipelinedBytesMax } = options;
+    this.#pipelinedShare = { max: pipelinedBytesMax, perUserMax: defaultPerUserMax(pipelinedBytesMax) };
     this.#handlers = handlers;
     this.#observe = observe;
     const serverOptions = {
@@ -296,15 +302,22 @@ export class HttpServer {
   }
 
   /** Counts a request that is sent before the one in front of it is answered. @returns whether there is memory for it */
-  #countPipelined({ rawHeaders, url = '' }: IncomingMessage, response: ServerResponse): boolean {
+  #countPipelined({ rawHeaders, url = '', socket }: IncomingMessage, response: ServerResponse): boolean {
     let bytes = pipelinedRequestBytes + url.length;
     for (const text of rawHeaders) bytes += text.length;
-    if (this.#pipelinedBytes + bytes > this.#options.pipelinedBytesMax) return false;
-    this.#pipelinedBytes += bytes;
-    response.once('close', () => {
-      this.#pipelinedBytes -= bytes;
-    });
+    const address = addressOf(socket);
+    const held = this.#pipelinedByAddress.get(address) ?? 0;
+    if (!mayTake(this.#pipelinedShare, held, bytes, this.#pipelinedShare.max - this.#pipelinedBytes)) return false;
+    this.#addPipelined(address, bytes);
+    response.once('close', () => this.#addPipelined(address, -bytes));
     return true;
+  }
+
+  #addPipelined(address: string, bytes: number): void {
+    this.#pipelinedBytes += bytes;
+    const held = (this.#pipelinedByAddress.get(address) ?? 0) + bytes;
+    if (held === 0) this.#pipelinedByAddress.delete(address);
+    else this.#pipelinedByAddress.set(address, held);
   }
 
   /** Answers CONNECT, behind the answers to the requests before it. Node has left the socket to this function. */
