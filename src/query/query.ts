@@ -1,5 +1,5 @@
 import { ownedKey } from '../removals.ts';
-import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
+import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
 import {
   type Batch,
   type Column,
@@ -385,8 +385,7 @@ export class Query implements StatementObserver {
     const again = this.#again;
     this.#forgetAgain();
     if (again === null) {
-      const cause = this.#isAlone ? causes.connectionLostBefore(reason) : causes.sessionLost(reason);
-      this.failed(failureOf(cause, 'not_started'));
+      this.failed(lostBefore(reason, this.#isAlone));
       return;
     }
     if (this.#timeout !== null) clearTimeout(this.#timeout);

@@ -43,6 +43,14 @@ export function interrupted(cause: Cause, sql: string, isAlone: boolean, effect 
   return failureOf(isRead ? (isAlone ? cause : lasting) : unknown, isRead ? 'rolled_back' : 'unknown');
 }
 
+/**
+ * The connection was lost before the statement was sent.
+ * @param isAlone whether it is of no session; a session is lost with its connection, so that the statement cannot be sent again
+ */
+export function lostBefore(reason: string, isAlone: boolean): Failure {
+  return failureOf(isAlone ? causes.connectionLostBefore(reason) : causes.sessionLost(reason), 'not_started');
+}
+
 /** A failure of a statement that has ended well, and of which rows are lost. */
 export function undelivered(cause: Cause, sql: string, effect = effectOf(sql)): Failure {
   return failureOf(cause, effect === 'read' ? 'rolled_back' : 'committed');

@@ -1,6 +1,6 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { effectOf } from '../wire/effect.ts';
-import { type Cause, causes, type Failure, failureOf, interrupted, undelivered } from '../wire/failures.ts';
+import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
 import type { FromWorker, SpillLimits, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
 import {
@@ -270,9 +270,7 @@ export class Execution implements ResultSink {
   /** The connection is lost: tells that it has failed. */
   lost(reason: string, wasSent: boolean): void {
     this.#fail(
-      wasSent
-        ? interrupted(causes.connectionLost(reason), this.sql, this.isAlone)
-        : failureOf(causes.connectionLostBefore(reason), 'not_started'),
+      wasSent ? interrupted(causes.connectionLost(reason), this.sql, this.isAlone) : lostBefore(reason, this.isAlone),
     );
   }
 

@@ -1,5 +1,13 @@
 import { effectOf } from '../wire/effect.ts';
-import { type Cause, causes, type Failure, failureOf, interrupted, outcomeOfError } from '../wire/failures.ts';
+import {
+  type Cause,
+  causes,
+  type Failure,
+  failureOf,
+  interrupted,
+  lostBefore,
+  outcomeOfError,
+} from '../wire/failures.ts';
 import type { Refusal } from '../wire/messages.ts';
 
 /** What went wrong on a connection: the server's error, which has a number and a SQLSTATE, or trouble with the socket. */
@@ -115,7 +123,7 @@ export function statementFailure(error: DriverError, sql: string, isAlone: boole
  */
 export function notSentFailure(error: DriverError, isAlone: boolean): Failure {
   if (error.errno === undefined || isConnectionLost(error)) {
-    return failureOf(causes.connectionLostBefore(error.message), 'not_started');
+    return lostBefore(error.message, isAlone);
   }
   if (localInfileDenied.has(error.errno)) return failureOf(causes.localInfile(), 'not_started');
   const cause = serverCause(error.errno, error);

@@ -193,15 +193,25 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('a connection that is lost while a statement is prepared has not begun it', async (t) => {
-      const proxy = await startProxy(t, server.port);
-      const address = { host: '127.0.0.1', port: proxy.port, tls: null };
-      const { peer } = await openExecutor(t, server, {}, { address });
-      proxy.fallSilent();
-      const statement = peer.start('DO ?', { params: [1], after: 'clean' });
-      await delay(100);
-      proxy.resetAll();
-      await until(() => peer.closed);
-      t.match(peer.told(statement).end, { failure: { code: 90_006, outcome: 'not_started', retryable: true } });
+      // A session is gone with its connection, so that the same statement would not find it again.
+      for (const [after, retryable, message] of [
+        ['clean', true, /^the connection .* was lost before the statement was sent/],
+        ['keep', false, /^the session ended before the statement was sent/],
+      ] as const) {
+        const proxy = await startProxy(t, server.port);
+        const address = { host: '127.0.0.1', port: proxy.port, tls: null };
+        const { peer } = await openExecutor(t, server, {}, { address });
+        proxy.fallSilent();
+        const statement = peer.start('DO ?', { params: [1], after });
+        await delay(100);
+        proxy.resetAll();
+        await until(() => peer.closed);
+        t.match(
+          peer.told(statement).end,
+          { failure: { code: 90_006, outcome: 'not_started', retryable, message } },
+          after,
+        );
+      }
     });
 
     await t.test('procedures are called, and run to their end', async (t) => {
