@@ -1,7 +1,7 @@
 import type { DatabaseServer } from '../test/support/servers.ts';
 import type { Contender } from './contenders/contender.ts';
 import { Sluice } from './contenders/sluice.ts';
-import { type ContenderName, startContender } from './contenders/start.ts';
+import { startContender } from './contenders/start.ts';
 import type { Measurement } from './figures.ts';
 import { measureDownload } from './measure/download.ts';
 import { measureFirstPage } from './measure/first-page.ts';
@@ -23,28 +23,59 @@ export interface Result {
   readonly verdicts: readonly Verdict[];
 }
 
+/** Who takes part, by the name that the table gives it. */
+export type Field = ReadonlyMap<string, () => Promise<Contender>>;
+
 /** Runs all contenders of a scenario in turn (A B A B …), in several rounds. */
 export async function compete(scenario: Scenario, database: DatabaseServer): Promise<Result> {
-  const measurements: Measurements = new Map();
-  if (scenario.startAnew) {
-    for (let round = 0; round < scenario.rounds; round++) await play(scenario, 1, database, measurements);
-  } else {
-    await play(scenario, scenario.rounds, database, measurements);
-  }
-  const table = new Map([...measurements].map(([label, all]) => [label, median(scenario, all)]));
+  const field = new Map(
+    scenario.contenders.map((name) => [name as string, () => startContender(name, database, scenario)]),
+  );
+  const table = await measureAll(scenario, field, database);
   const verdicts = scenario.targets.map((target) => judge(target, table));
   return { scenario: scenario.name, title: scenario.title, table: Object.fromEntries(table), verdicts };
 }
 
+/**
+ * Runs Sluice in a scenario on several lines of Node, in turn.
+ * @param nodes the paths of their binaries, by version
+ */
+export async function compareNodes(
+  scenario: Scenario,
+  nodes: ReadonlyMap<string, string>,
+  database: DatabaseServer,
+): Promise<Result> {
+  const field = new Map(
+    [...nodes].map(([version, node]) => [version, () => Sluice.start(database, scenario.sluiceOptions, [], node)]),
+  );
+  const table = await measureAll(scenario, field, database);
+  return { scenario: scenario.name, title: scenario.title, table: Object.fromEntries(table), verdicts: [] };
+}
+
+async function measureAll(
+  scenario: Scenario,
+  field: Field,
+  database: DatabaseServer,
+): Promise<Map<string, Measurement>> {
+  const measurements: Measurements = new Map();
+  if (scenario.startAnew) {
+    for (let round = 0; round < scenario.rounds; round++) await play(scenario, field, 1, database, measurements);
+  } else {
+    await play(scenario, field, scenario.rounds, database, measurements);
+  }
+  return new Map([...measurements].map(([label, all]) => [label, median(scenario, all)]));
+}
+
 async function play(
   scenario: Scenario,
+  field: Field,
   rounds: number,
   database: DatabaseServer,
   measurements: Measurements,
 ): Promise<void> {
-  const contenders = new Map<ContenderName, Contender>();
+  const contenders = new Map<string, Contender>();
   try {
-    for (const name of scenario.contenders) contenders.set(name, await startContender(name, database, scenario));
+    for (const [name, start] of field) contenders.set(name, await start());
     const variants = variantsOf(scenario);
     // Once without counting, as a server runs for longer than it takes to be compiled. Polls have a way of their own.
     const warmUps = scenario.kind === 'polls' ? 0 : 1;

@@ -1,12 +1,15 @@
 /**
  * Runs the scenarios, or those named on the command line, and prints a table for each and one of all targets. A run of all
- * writes `bench/results/latest.json`; `--readme` runs nothing, and puts that file's targets into the README.
+ * writes `bench/results/latest.json`; `--readme` runs nothing, and puts that file's targets into the README. `--node`, with
+ * the path of a binary, runs Sluice alone, on each that is given.
  */
+
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { DatabaseServer } from '../test/support/servers.ts';
-import { compete, type Result } from './compete.ts';
+import { compareNodes, compete, type Result } from './compete.ts';
 import { startDatabase } from './database.ts';
 import { type Results, summaryOf, tableOf, withSummary } from './report.ts';
 import { scenarios } from './scenarios.ts';
@@ -15,23 +18,34 @@ const resultsFile = new URL('../../bench/results/latest.json', import.meta.url);
 const readmeFile = new URL('../../README.md', import.meta.url);
 
 async function main(): Promise<void> {
-  const { positionals, values } = parseArgs({ allowPositionals: true, options: { readme: { type: 'boolean' } } });
+  const { positionals, values } = parseArgs({
+    allowPositionals: true,
+    options: { readme: { type: 'boolean' }, node: { type: 'string', multiple: true, default: [] } },
+  });
   if (values.readme) updateReadme();
-  else await run(positionals);
+  else await run(positionals, values.node);
 }
 
-async function run(names: readonly string[]): Promise<void> {
+async function run(names: readonly string[], nodes: readonly string[]): Promise<void> {
   const unknown = names.find((name) => !scenarios.some((scenario) => scenario.name === name));
   if (unknown !== undefined) {
     throw new Error(`no scenario '${unknown}'; there are ${scenarios.map(({ name }) => name).join(', ')}`);
   }
-  const chosen = scenarios.filter(({ name }) => names.length === 0 || names.includes(name));
+  const chosen = scenarios.filter(
+    ({ name, contenders }) =>
+      (names.length === 0 || names.includes(name)) && (nodes.length === 0 || contenders.includes('sluice')),
+  );
+  const versions = new Map(
+    nodes.map((node) => [`Node ${execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()}`, node]),
+  );
   const database = await startDatabase(new Set(chosen.flatMap(({ table }) => table ?? [])));
   try {
     const results: Result[] = [];
     for (const scenario of chosen) {
       try {
-        const result = await compete(scenario, database);
+        const result = await (nodes.length > 0
+          ? compareNodes(scenario, versions, database)
+          : compete(scenario, database));
         results.push(result);
         process.stdout.write(`\n${tableOf(result)}\n`);
       } catch (error) {
@@ -39,6 +53,7 @@ async function run(names: readonly string[]): Promise<void> {
         fail(`${scenario.name}: ${(error as Error).message}`);
       }
     }
+    if (nodes.length > 0) return;
     const all = { ...conditions(database), results };
     process.stdout.write(`\n${summaryOf(all)}\n`);
     // Figures of different runs do not belong together, so that only a whole run is kept.

@@ -15,9 +15,16 @@ export class ServerProcess implements AsyncDisposable {
     this.url = url;
   }
 
-  /** @param nodeFlags options of node itself, such as `--cpu-prof` */
-  static async start(args: readonly string[], nodeFlags: readonly string[] = []): Promise<ServerProcess> {
-    const child = spawn(process.execPath, ['--import', preload, ...nodeFlags, ...args], {
+  /**
+   * @param nodeFlags options of node itself, such as `--cpu-prof`
+   * @param node the path of its binary
+   */
+  static async start(
+    args: readonly string[],
+    nodeFlags: readonly string[] = [],
+    node = process.execPath,
+  ): Promise<ServerProcess> {
+    const child = spawn(node, ['--import', preload, ...nodeFlags, ...args], {
       env: environmentWithoutOptions(),
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     });

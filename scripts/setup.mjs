@@ -93,15 +93,14 @@ export async function build(projects) {
 }
 
 /** Brings what is missing, compiles everything, and runs a compiled program of the benchmark with this command's arguments. */
-export async function runBenchProgram(program) {
+export async function runBenchProgram(program, prepare = (args) => args) {
   try {
     checkNode();
     await installPackages();
     await installMariadb({ forTests: true });
     await build(['.']);
-    const run = spawnSync(process.execPath, [join(ROOT, 'build/bench', program), ...process.argv.slice(2)], {
-      stdio: 'inherit',
-    });
+    const args = prepare(process.argv.slice(2));
+    const run = spawnSync(process.execPath, [join(ROOT, 'build/bench', program), ...args], { stdio: 'inherit' });
     process.exitCode = run.status ?? 1;
   } catch (error) {
     say(error instanceof SetupError ? error.message : error.stack);

@@ -2,9 +2,9 @@
 // "node" brings the binary, which is kept in .cache/. The arguments behind the line are those of npm test.
 
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
 import { constants } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { obtainNode } from './node-line.mjs';
 import { ROOT, runQuietly, SetupError, say } from './setup.mjs';
 
 const [line, ...args] = process.argv.slice(2);
@@ -14,22 +14,6 @@ try {
   if (!(error instanceof SetupError)) throw error;
   say(error.message);
   process.exit(1);
-}
-
-/** The path of that line's binary. */
-function obtainNode(line) {
-  if (!/^\d+(\.\d+){0,2}$/.test(line ?? '')) {
-    throw new SetupError('name a line of Node: npm run test:node -- 22 [test files]');
-  }
-  const folder = join(ROOT, `.cache/node-${line}`);
-  const binary = join(folder, 'node_modules/node/bin/node');
-  if (!existsSync(binary)) {
-    say(`fetching Node ${line} for the tests (npm's package node, into .cache)`);
-    mkdirSync(folder, { recursive: true });
-    runQuietly('npm', ['install', '--prefix', folder, '--no-audit', '--no-fund', `node@${line}`], 'npm install node');
-  }
-  if (!existsSync(binary)) throw new SetupError(`npm's package node@${line} has no binary for this machine`);
-  return binary;
 }
 
 function run(binary) {

@@ -25,11 +25,15 @@ export class Sluice implements Contender {
     this.process = server;
   }
 
-  /** @param nodeFlags options of node itself, such as `--cpu-prof` */
+  /**
+   * @param nodeFlags options of node itself, such as `--cpu-prof`
+   * @param node the path of its binary
+   */
   static async start(
     database: DatabaseServer,
     options: SluiceOptions = {},
     nodeFlags: readonly string[] = [],
+    node?: string,
   ): Promise<Sluice> {
     const args = [
       fileURLToPath(import.meta.resolve('#src/main.js')),
@@ -40,7 +44,7 @@ export class Sluice implements Contender {
       '--drain_secs=0',
       ...Object.entries(options).map(([name, value]) => `--${name}=${value}`),
     ];
-    return new Sluice(await ServerProcess.start(args, nodeFlags));
+    return new Sluice(await ServerProcess.start(args, nodeFlags, node));
   }
 
   get url(): string {
