@@ -91,8 +91,24 @@ export function parseJson(bytes: Buffer, paramsMax: number): unknown {
   }
 }
 
-/** `default` and the empty name stand for the default one. */
+/**
+ * JSON can escape half of a surrogate pair alone (`"\ud800"`). UTF-8 has no form for it, and it would reach the database as U+FFFD.
+ * @throws InvalidRequestError
+ */
+export function checkWellFormed(text: string, place: string | (() => string)): void {
+  if (text.isWellFormed()) return;
+  const name = oneLine(typeof place === 'string' ? place : place()).slice(0, 100);
+  throw new InvalidRequestError(
+    `"${name}" contains half of a surrogate pair (such as \\ud800), which is no character and has no form in UTF-8`,
+  );
+}
+
+/**
+ * `default` and the empty name stand for the default one.
+ * @throws InvalidRequestError
+ */
 export function databaseOf(name: string | null | undefined): string | null {
+  if (typeof name === 'string') checkWellFormed(name, 'session.database');
   return name === undefined || name === null || name === 'default' || name === '' ? null : name;
 }
 
@@ -125,7 +141,7 @@ export type ListParams = 'values' | 'text';
 
 /**
  * Values for placeholders. An object is bound as its JSON text.
- * @throws InvalidRequestError for a list that cannot be a list of values
+ * @throws InvalidRequestError for a list that cannot be a list of values, and for a text that is not well-formed
  */
 export function paramsOf(member: readonly unknown[] | { readonly [name: string]: unknown }, lists: ListParams): Params {
   if (Array.isArray(member)) return member.map((value, index) => paramOf(value, lists, () => `params[${index}]`));
@@ -135,7 +151,9 @@ export function paramsOf(member: readonly unknown[] | { readonly [name: string]:
 }
 
 function paramOf(value: unknown, lists: ListParams, place: () => string): ParamValue {
+  if (typeof value === 'string') checkWellFormed(value, place);
   if (typeof value !== 'object' || value === null) return value as Param;
+  // JSON text that is made of a value has its halves of pairs escaped.
   if (lists === 'text' || !Array.isArray(value)) return JSON.stringify(value);
   const name = oneLine(place()).slice(0, 100);
   if (value.length === 0) {
@@ -149,6 +167,7 @@ function paramOf(value: unknown, lists: ListParams, place: () => string): ParamV
         'send JSON text as a string',
     );
   }
+  for (const element of value) if (typeof element === 'string') checkWellFormed(element, place);
   return value as readonly Param[];
 }
 

@@ -522,7 +522,7 @@ function judge(text: string): QueryRequest | null {
     return null;
   if (nestingOf(text) > 1 + nestingMax) return null;
   const sql = own(body, 'sql');
-  if (typeof sql !== 'string') return null;
+  if (typeof sql !== 'string' || !sql.isWellFormed()) return null;
   const session = judgeSession(own(body, 'session') ?? (Object.hasOwn(body, 'session') ? null : {}));
   const pagination = judgePagination(own(body, 'pagination') ?? (Object.hasOwn(body, 'pagination') ? null : {}));
   const timeoutSecs = Object.hasOwn(body, 'timeout_secs')
@@ -565,7 +565,7 @@ function judgeSession(session: unknown): QueryRequest['session'] | null {
   if (!hasOnly(session, ['database', 'max_idle_time'])) return null;
   const database = Object.hasOwn(session, 'database') ? own(session, 'database') : '';
   const maxIdleSecs = integer(session, 'max_idle_time', 0, 0, 2_147_483_647);
-  if (typeof database !== 'string' || maxIdleSecs === null) return null;
+  if (typeof database !== 'string' || !database.isWellFormed() || maxIdleSecs === null) return null;
   return { type: 'new', database: database === '' || database === 'default' ? null : database, maxIdleSecs };
 }
 

@@ -2,6 +2,7 @@ import type { CellFormat } from '../../wire/statement.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 import {
   type CarriedSession,
+  checkWellFormed,
   databaseOf,
   describeError,
   firstErrorOf,
@@ -62,6 +63,7 @@ export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
       '"stage_attachment" is given, and there are no stages: send the rows in the statement',
     );
   }
+  checkWellFormed(sql, 'sql');
   const carried = session ?? {};
   const sessionBytesMax = limits.clientSessionBytesMax;
   if (bytes.length > sessionBytesMax && JSON.stringify(carried).length > sessionBytesMax) {
@@ -95,7 +97,7 @@ export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
 
 /**
  * The request with the session that its statement runs in.
- * @throws InvalidRequestError for a handle that is none of ours
+ * @throws InvalidRequestError for a handle that is none of ours, and for a text that is not well-formed
  */
 export function requestOf({ request, session }: DatabendBody, context: RequestContext): DatabendRequest {
   const { user, client, handles } = context;
@@ -112,9 +114,16 @@ export function requestOf({ request, session }: DatabendBody, context: RequestCo
   };
 }
 
-/** Settings that are for this server are not set in the database. */
+/**
+ * Settings that are for this server are not set in the database.
+ * @throws InvalidRequestError
+ */
 function variablesOf({ settings }: ClientSession): { readonly [name: string]: string } {
   const { [nullSetting]: _, [resultTimeoutSetting]: __, ...variables } = settings ?? {};
+  for (const [name, value] of Object.entries(variables)) {
+    checkWellFormed(name, 'session.settings');
+    checkWellFormed(value, () => `session.settings.${name}`);
+  }
   return variables;
 }
 

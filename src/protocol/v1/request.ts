@@ -1,6 +1,7 @@
 import { InvalidRequestError } from '../invalid-request.ts';
 import {
   bounded,
+  checkWellFormed,
   databaseOf,
   describeError,
   firstErrorOf,
@@ -45,6 +46,7 @@ export function parseQueryRequest(bytes: Buffer, limits: RequestLimits): QueryRe
     timeout_secs,
     result_timeout_secs: kept,
   } = body as QueryRequestBody;
+  checkWellFormed(sql, 'sql');
   const keptMax = limits.resultTimeoutSecsMax;
   return {
     sql,

@@ -112,6 +112,27 @@ t.test('A7: a list in params is bound as its JSON text, and numbers that are not
   t.throws(() => parseText(nested(101)), /"params\[0\]" is nested deeper than 100 levels/);
 });
 
+t.test(
+  'half of a surrogate pair, which UTF-8 has no form for, is refused where it would reach the database',
+  async (t) => {
+    for (const [body, place] of [
+      [{ sql: "SELECT '\ud800'" }, 'sql'],
+      [{ sql: 'x', params: ['a\udc00'] }, 'params[0]'],
+      [{ sql: 'x', session: { database: '\ud800' } }, 'session.database'],
+      [{ sql: 'x', session: { settings: { sql_mode: '\ud800' } } }, 'session.settings.sql_mode'],
+      [{ sql: 'x', session: { settings: { '\ud800': '' } } }, 'session.settings'],
+    ] as const) {
+      t.throws(
+        () => parse(body),
+        new RegExp(`^"${place.replaceAll(/[[\]]/g, '\\$&')}" contains half of a surrogate pair`),
+        place,
+      );
+    }
+    const session = { role: '\ud800' };
+    t.strictSame(parse({ sql: 'x', session }).session, session, 'what only the client reads is given back as it came');
+  },
+);
+
 t.test('E (http_handler_result_timeout_secs): it is how long the result is kept, within the limit', async (t) => {
   const read = (secs: string) => parse({ sql: 'x', session: { settings: { http_handler_result_timeout_secs: secs } } });
   t.equal(read('120').request.resultTimeoutSecs, 120);

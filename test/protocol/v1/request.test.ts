@@ -253,6 +253,29 @@ t.test('what is not UTF-8 is refused', async (t) => {
   }
 });
 
+t.test(
+  'half of a surrogate pair, which UTF-8 has no form for, is refused where it would reach the database',
+  async (t) => {
+    for (const [text, place] of [
+      ['{"sql":"SELECT \'\\ud800\'"}', 'sql'],
+      ['{"sql":"SELECT \'\\udc00\\ud800\'"}', 'sql'],
+      ['{"sql":"","params":["a","😀\\ude00"]}', 'params[1]'],
+      ['{"sql":"","params":["a",[1,"b\\ud83d"]]}', 'params[1]'],
+      ['{"sql":"","params":{"a":"\\ud800x"}}', 'params.a'],
+      ['{"sql":"","session":{"database":"\\ud800"}}', 'session.database'],
+    ] as const) {
+      t.equal(
+        reasonAgainst(text),
+        `"${place}" contains half of a surrogate pair (such as \\ud800), which is no character and has no form in UTF-8`,
+        text,
+      );
+    }
+    const whole = parseText('{"sql":"\\ud83d\\ude00","params":["\\ud83d\\ude00",{"a":"\\ud800"}]}');
+    t.equal(whole.sql, '😀');
+    t.strictSame(whole.params, ['😀', '{"a":"\\ud800"}'], 'JSON text has it as it came');
+  },
+);
+
 t.test('E (integers): 64-bit integers are asked for as strings, or as numbers, which is the default', async (t) => {
   t.equal(parse({ sql: '' }).cells, undefined);
   t.equal(parse({ sql: '', integers: 'number' }).cells, undefined);
