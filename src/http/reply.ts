@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { TLSSocket } from 'node:tls';
 import { type BodyParts, noHeaders, type Reply } from '../protocol/reply.ts';
 import { gzipPieces, inflated, isDeflated } from './gzip.ts';
 import type { HttpError } from './http-error.ts';
@@ -102,9 +103,45 @@ function replyParts(response: ServerResponse, parts: readonly (string | Uint8Arr
     ...everyAnswer,
     ...headers,
   });
+  if (length > tlsBytesMax && isEncrypted(response)) {
+    writeInSteps(response, piecesOf(parts, tlsBytesMax));
+    return;
+  }
   const last = parts.length - 1;
   for (let index = 0; index < last; index++) response.write(parts[index]);
   response.end(parts[last]);
+}
+
+/** The most that a connection with TLS is given before its client has taken what it was given before. */
+const tlsBytesMax = 64 * 1024;
+
+function isEncrypted({ req }: ServerResponse): boolean {
+  return (req.socket as Partial<TLSSocket>).encrypted === true;
+}
+
+/**
+ * TLS encrypts at once whatever it is given, and holds the encrypted copy until the client reads it. Plain connections share the
+ * memory of a page that is sent on many of them; with TLS each would hold a copy of its own, which nobody counts.
+ */
+function writeInSteps(response: ServerResponse, pieces: Iterator<Uint8Array>): void {
+  while (!response.destroyed) {
+    const { value, done } = pieces.next();
+    if (done === true) {
+      response.end();
+      return;
+    }
+    if (!response.write(value)) {
+      response.once('drain', () => writeInSteps(response, pieces));
+      return;
+    }
+  }
+}
+
+function* piecesOf(parts: readonly (string | Uint8Array)[], bytesMax: number): Generator<Uint8Array, void> {
+  for (const part of parts) {
+    const bytes = typeof part === 'string' ? Buffer.from(part) : part;
+    for (let at = 0; at < bytes.length; at += bytesMax) yield bytes.subarray(at, at + bytesMax);
+  }
 }
 
 function joined(parts: readonly (string | Uint8Array)[]): string {

@@ -62,7 +62,7 @@ async function ask(
   outgoing.end(body === undefined ? undefined : JSON.stringify(body));
   const [incoming] = await once(outgoing, 'response');
   let text = '';
-  for await (const chunk of incoming) text += chunk;
+  for await (const chunk of incoming.setEncoding('utf8')) text += chunk;
   return { status: incoming.statusCode as number, text, headers: incoming.headers };
 }
 
@@ -119,6 +119,47 @@ t.test('what holds for connections without TLS holds for those with it', async (
   const begin = performance.now();
   t.equal(await sluice.stop(), 0);
   t.ok(performance.now() - begin < 5_000, 'and holds up no stop');
+});
+
+/** About 7 MiB, in one page. */
+const largePage = {
+  sql: "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i, REPEAT('ä', 4000) FROM n",
+  pagination: { wait_time_secs: 30 },
+};
+
+t.test('rows that many clients are sent and do not read are held once', async (t) => {
+  const files = await makeCertificate(t);
+  const [server] = await sharedServers();
+  const sluice = await start(t, ['--mysql_url', server?.url as string], files);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: files.cert });
+  t.teardown(() => agent.destroy());
+  const first = JSON.parse((await ask(agent, `${sluice.url}/v1/query`, largePage)).text) as QueryResponse;
+  t.equal(first.data.length, 900);
+  const page = `${first.stats_uri}/page/0`;
+  const again = (await ask(agent, sluice.url + page)).text;
+  const authorization = `Authorization: Basic ${Buffer.from('root:').toString('base64')}`;
+  const get = `GET ${page} HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\n`;
+
+  const before = sluice.memoryBytes();
+  const clients = await Promise.all(Array.from({ length: 40 }, () => connected(t, sluice, files.cert)));
+  for (const client of clients) client.write(`${get}\r\n`);
+  // Each has its head and what the system takes of the body.
+  for (const client of clients) await once(client, 'readable');
+  await ask(agent, `${sluice.url}/health`);
+  const moreBytes = sluice.memoryBytes() - before;
+  t.ok(moreBytes < 100 * 1024 * 1024, `${Math.round(moreBytes / 1024 / 1024)} MiB for 40 answers of 7 MiB`);
+
+  const [client] = clients as [TLSSocket];
+  // Another request behind the answer, which has to wait for it.
+  client.write(`${get}Connection: close\r\n\r\n`);
+  let heard = '';
+  client.setEncoding('utf8').on('data', (text: string) => {
+    heard += text;
+  });
+  await once(client, 'end');
+  const answers = heard.split(/(?=HTTP\/1\.1 200 OK)/);
+  t.equal(answers.length, 2);
+  for (const answer of answers) t.equal(answer.slice(answer.indexOf('\r\n\r\n') + 4) === again, true, 'every byte');
 });
 
 t.test('SIGHUP takes a new certificate, and keeps the old one if the new one is no good', async (t) => {
