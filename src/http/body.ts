@@ -7,9 +7,6 @@ import { HttpError, httpErrors } from './http-error.ts';
 /** The first size of a body whose chunks are yet to come. */
 const growthBytesMin = 4 * 1024;
 
-/** Chunks of one body that are taken before others have their turn. */
-const chunksOfTurnMax = 1_000;
-
 /** The client went away before its request was whole; there is nobody to answer. */
 export class RequestAbortedError extends Error {
   override readonly name = 'RequestAbortedError';
@@ -133,17 +130,7 @@ function collect(
       stream.on('error', ignore);
       finish();
     };
-    let chunksOfTurn = 0;
     const onData = (chunk: Buffer): void => {
-      chunksOfTurn++;
-      if (chunksOfTurn === chunksOfTurnMax) {
-        // Without a pause, Node takes up to 2 MiB from a socket in one turn of the event loop: with chunks of one byte, 350,000.
-        stream.pause();
-        setImmediate(() => {
-          chunksOfTurn = 0;
-          stream.resume();
-        });
-      }
       try {
         if (body.length + chunk.length > bytesMax) throw httpErrors.bodyTooLarge(bytesMax);
         body.append(chunk);

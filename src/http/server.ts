@@ -18,6 +18,7 @@ import type { Cors } from './cors.ts';
 import type { Handlers } from './handlers.ts';
 import type { HostNames } from './host-names.ts';
 import { HttpError, httpErrors, refusal } from './http-error.ts';
+import { requestClass } from './incoming-request.ts';
 import { replyError, replyErrorUnended } from './reply.ts';
 import { match, withoutAuthority } from './router.ts';
 
@@ -104,6 +105,7 @@ export class HttpServer {
     this.#handlers = handlers;
     this.#observe = observe;
     const serverOptions = {
+      IncomingMessage: requestClass,
       ServerResponse: answerClass,
       maxHeaderSize: options.headerBytesMax,
       requestTimeout: options.requestTimeoutMs,

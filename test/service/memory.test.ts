@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { connectTo, requestText } from '../support/raw-http.ts';
+import { connectTo, exchange, requestText } from '../support/raw-http.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { get, post, type Reply, type RequestOptions, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
@@ -52,6 +53,35 @@ t.test('B1: the statements of one user that wait or run hold no more than its sh
     () => start(sluice, greedy, large),
     ({ status }) => status === 200,
   );
+});
+
+t.test('bodies in chunks of one byte take no more memory than others', async (t) => {
+  const { sluice, users } = await prepare(t, server, 1, []);
+  const [user = ''] = users;
+  const sql = `SELECT LENGTH('${'x'.repeat(100_000)}')`;
+  const plain = Buffer.from(JSON.stringify({ sql }));
+  // What can hardly be compressed, so that there are as many chunks.
+  const compressed = gzipSync(
+    JSON.stringify({ sql: `SELECT LENGTH('${randomBytes(100_000).toString('base64url')}')` }),
+  );
+  const before = sluice.memoryBytes();
+  for (const [body, encoding, length] of [
+    [plain, 'identity', 100_000],
+    [compressed, 'gzip', 133_334],
+  ] as const) {
+    const head = {
+      Authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}`,
+      'Content-Type': 'application/json',
+      'Content-Encoding': encoding,
+      'Transfer-Encoding': 'chunked',
+    };
+    const request = requestText('POST /v1/query HTTP/1.1', head, inChunksOfOne(body));
+    const exchanges = await Promise.all(Array.from({ length: 20 }, () => exchange(sluice.url, request)));
+    const answers = exchanges.map(({ replies: [reply] }) => JSON.parse(reply?.body ?? '').data);
+    t.strictSame(answers, Array(20).fill([[length]]), encoding);
+  }
+  const moreBytes = sluice.peakMemoryBytes() - before;
+  t.ok(moreBytes < 250 * MIB, `${Math.round(moreBytes / MIB)} MiB`);
 });
 
 t.test('B1: what is reserved is given back, whatever becomes of the statement', async (t) => {
@@ -194,6 +224,11 @@ function start(sluice: SluiceProcess, user: string, sql: string): Promise<Reply>
 interface Prepared {
   readonly sluice: SluiceProcess;
   readonly users: readonly string[];
+}
+
+function inChunksOfOne(body: Buffer): Buffer {
+  const chunks = [...body].map((byte) => Buffer.from([...Buffer.from('1\r\n'), byte, ...Buffer.from('\r\n')]));
+  return Buffer.concat([...chunks, Buffer.from('0\r\n\r\n')]);
 }
 
 async function prepare(t: Test, server: DatabaseServer, userCount: number, args: readonly string[]): Promise<Prepared> {
