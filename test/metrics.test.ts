@@ -1,6 +1,45 @@
+import fs from 'node:fs';
+import { open } from 'node:fs/promises';
 import t from 'tap';
 import { Metrics } from '#src/metrics.js';
 import { until } from './support/until.ts';
+
+t.test(
+  'a reading lists neither descriptors nor handles, of which there may be thousands, on the main thread',
+  async (t) => {
+    const listed: string[] = [];
+    const inner = process as unknown as Record<string, unknown>;
+    for (const [owner, name] of [
+      [fs as unknown as Record<string, unknown>, 'readdirSync'],
+      [inner, '_getActiveHandles'],
+      [inner, 'getActiveResourcesInfo'],
+    ] as const) {
+      const original = owner[name] as (...args: unknown[]) => unknown;
+      owner[name] = (...args: unknown[]) => {
+        listed.push(name);
+        return original(...args);
+      };
+      t.teardown(() => {
+        owner[name] = original;
+      });
+    }
+    const { text } = await new Metrics().read();
+    t.match(text, /^process_cpu_seconds_total /m);
+    t.match(text, /^nodejs_eventloop_lag_seconds /m);
+    t.strictSame(listed, []);
+  },
+);
+
+t.test('the open descriptors are counted', { skip: process.platform !== 'linux' }, async (t) => {
+  const count = async (): Promise<number> =>
+    Number(/^process_open_fds (\d+)$/m.exec((await new Metrics().read()).text)?.[1]);
+  const before = await count();
+  t.ok(before > 3, `${before}`);
+  const files = await Promise.all(Array.from({ length: 200 }, () => open('/dev/null')));
+  const after = await count();
+  for (const file of files) await file.close();
+  t.ok(Math.abs(after - before - 200) < 50, `${before} and 200 more are ${after}`);
+});
 
 t.test('B (attack): whoever asks for the metrics all the time gets the last reading', async (t) => {
   let readings = 0;
