@@ -1,99 +1,10 @@
 #!/usr/bin/env node
-import { ConfigError, helpText, readCommand } from './config.ts';
-import { openLog } from './log.ts';
-import { Service } from './service.ts';
-import { version } from './version.ts';
+// It imports nothing statically: the modules take some tenths of a second to load, and signals may come meanwhile.
 
-/** Exit codes of a process that a signal ended (POSIX shells: 128 + the signal's number). */
-const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
+// The default is to end the process. Until the options are read there is nothing to read again.
+process.on('SIGHUP', () => {});
+// In place of the flags, which may have passwords in them and which every user of this machine could read.
+process.title = 'sluice';
 
-async function main(): Promise<void> {
-  // In place of the flags, which may have passwords in them and which every user of this machine could read.
-  process.title = 'sluice';
-  const command = readCommand(process.argv.slice(2), process.env);
-  if (command.type === 'help') {
-    process.stdout.write(helpText());
-    return;
-  }
-  if (command.type === 'version') {
-    process.stdout.write(`sluice ${version}\n`);
-    return;
-  }
-  const { config } = command;
-  // A terminal that is closed does not end the server.
-  process.stdout.on('error', () => {});
-  const { observe, flush } = openLog(config.log_level);
-  const exit = async (code: number): Promise<never> => {
-    await flush();
-    process.exit(code);
-  };
-  const starting = new AbortController();
-  let service: Service | null = null;
-  let signals = 0;
-  let isReloadPending = false;
-  // The default of SIGHUP is to end the process, so it has a handler from the beginning, with TLS and without.
-  process.on('SIGHUP', () => {
-    if (service === null) isReloadPending = true;
-    else void service.reload();
-  });
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => {
-      signals++;
-      starting.abort();
-      if (service === null) return;
-      if (signals === 1) {
-        process.stdout.write(
-          `sluice stops when its results are read, in ${config.drain_secs} s at the latest; a second signal stops it at once\n`,
-        );
-        // A second signal makes this end too, at about the same time; the exit code is then that of the signal.
-        void service.stop().then(() => {
-          if (signals === 1) exit(0);
-        });
-      } else {
-        void service.abort().then(() => exit(exitCodes[signal]));
-      }
-    });
-  }
-  try {
-    service = await Service.start(config, observe, starting.signal);
-  } catch (error) {
-    // Whoever asked for the end of the start has what was asked for.
-    if (signals > 0) return exit(0);
-    throw error;
-  }
-  if (isReloadPending) void service.reload();
-  const { embedded } = service;
-  process.on('exit', () => embedded?.kill());
-  if (signals > 0) {
-    await service.stop();
-    return exit(0);
-  }
-  process.stdout.write(`sluice listens on ${service.url}\n`);
-  if (embedded !== null) {
-    process.stdout.write(examples(service.url));
-    void embedded.exited.then((error) => {
-      if (signals > 0) return;
-      process.stderr.write(`sluice: the private MariaDB ended: ${error.message}\n`);
-      process.exit(1);
-    });
-  }
-}
-
-/** Three requests against the sample database that can be pasted as they are. */
-function examples(url: string): string {
-  const bodies = [
-    '{"sql":"SELECT river, station, level_mm, flow_m3s FROM station_now WHERE in_alarm"}',
-    '{"sql":"SELECT label, a_bigint, a_decimal, a_date, a_blob FROM type_gallery"}',
-    '{"sql":"SELECT * FROM reading","pagination":{"max_rows_per_page":3}}',
-  ];
-  const lines = bodies.map(
-    (body) => `  curl -u root: -H 'Content-Type: application/json' -d '${body}' ${url}/v1/query`,
-  );
-  return `try it:\n${lines.join('\n')}\n`;
-}
-
-main().catch((error: unknown) => {
-  const message = error instanceof Error ? error.message : String(error);
-  process.stderr.write(`sluice: ${error instanceof ConfigError ? '' : 'cannot start: '}${message}\n`);
-  process.exit(1);
-});
+const { run } = await import('./run.ts');
+await run();

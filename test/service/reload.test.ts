@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { request } from 'node:https';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { makeCertificate } from '../support/certificates.ts';
@@ -47,6 +49,20 @@ t.test('D1: SIGHUP during the stop does not end the server before its results ar
   const page = await get(sluice.url, json.next_uri ?? '');
   t.strictSame(page.json.data, [[2]], 'the result is still there');
   t.strictSame(await exited, [0, null]);
+});
+
+t.test('SIGHUP while the modules are loaded does not end the server', async (t) => {
+  const sent = join(t.testdir({ sent: '' }), 'sent');
+  const sluice = await startSluice(['--mysql_url', mysqlUrl], {
+    NODE_OPTIONS: `--import=${new URL('../support/early-hangups.js', import.meta.url).href}`,
+    EARLY_HANGUPS: sent,
+  });
+  t.teardown(() => sluice.stop());
+  const specifiers = readFileSync(sent, 'utf8').trim().split('\n');
+  t.ok(specifiers.length > 50, `${specifiers.length} signals`);
+  t.match(specifiers, ['./run.js'], 'from the first module on');
+  const { rows } = await query(sluice.url, 'SELECT 1');
+  t.strictSame(rows, [[1]]);
 });
 
 t.test('D1: SIGHUP during the start does not end the server, and has its effect afterwards', async (t) => {
