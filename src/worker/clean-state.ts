@@ -27,17 +27,21 @@ export class CleanState {
   readonly #way: WayBack;
   /** The same, with the schema selected anew; null if there is none. */
   readonly #wayToSchema: WayBack | null;
+  /** MySQL, if a reset has left another `collation_database` than the schema's: only to select the schema sets it. */
+  readonly #mustSelectSchema: boolean;
   /** What comes before either if the statement may have changed its session; null if nothing does. */
   readonly #wayAfterChange: WayBack | null;
 
   private constructor(
     database: string | null,
     hasInitConnectRun: boolean,
+    mustSelectSchema: boolean,
     after: readonly CleaningCommand[],
     afterChange: WayBack | null,
   ) {
     this.database = database;
     this.hasInitConnectRun = hasInitConnectRun;
+    this.#mustSelectSchema = mustSelectSchema;
     this.#way = new WayBack([reset, ...after]);
     this.#wayToSchema = database === null ? null : new WayBack([reset, { type: 'init db', database }, ...after]);
     this.#wayAfterChange = afterChange;
@@ -53,10 +57,20 @@ export class CleanState {
     const { isMariadb } = connection;
     const also: readonly CleaningCommand[] = readOnly ? [{ type: 'query', sql: readOnlySession }] : [];
     const prepare = new WayBack([...(isMariadb ? mariadbPreparation : mysqlPreparation), ...also]);
-    const question = isMariadb ? mariadbQuestion : mysqlQuestion;
+    const loginQuestion = isMariadb ? mariadbQuestion : mysqlQuestion;
     // The question goes out in the same write, so that it costs no round trip.
-    const [login] = await connection.together(() => Promise.all([connection.query(question), prepare.run(connection)]));
-    const [isInitConnectSet, collation, roles] = login[0] as [string | null, string, string | null];
+    const [login] = await connection.together(() =>
+      Promise.all([connection.query(loginQuestion), prepare.run(connection)]),
+    );
+    const [isInitConnectSet, collation, schemaCollation, resetCollation, roles] = login[0] as [
+      string | null,
+      string,
+      string,
+      string,
+      string | null,
+    ];
+    // A reset sets `collation_database` to the server's default, not to the schema's. LOAD DATA reads files in that character set.
+    const isCollationLost = schemaCollation !== resetCollation;
     let hasInitConnectRun = false;
     if (isInitConnectSet === '1') {
       hasInitConnectRun = !(await skipsInitConnect(connection));
@@ -67,9 +81,13 @@ export class CleanState {
       }
     }
     if (isMariadb) {
-      return new CleanState(database, hasInitConnectRun, [...mariadbPreparation, ...also], mariadbLeavings(roles));
+      // MariaDB lets everybody set it, which costs less than to select the schema.
+      const sql = isCollationLost ? `${mariadbVariables}, collation_database = ${schemaCollation}` : mariadbVariables;
+      const after: readonly CleaningCommand[] = [{ type: 'query', sql }, ...also];
+      return new CleanState(database, hasInitConnectRun, false, after, mariadbLeavings(roles));
     }
-    return new CleanState(database, hasInitConnectRun, [...mysqlLeavings(roles === '1'), ...also], null);
+    const after = [...mysqlLeavings(roles === '1'), ...also];
+    return new CleanState(database, hasInitConnectRun, isCollationLost, after, null);
   }
 
   /**
@@ -93,7 +111,7 @@ export class CleanState {
    * @returns null if no commands can
    */
   wayBack(sql: string): WayBack | null {
-    return mayLeaveSchema.test(sql) ? this.#wayToSchema : this.#way;
+    return this.#mustSelectSchema || mayLeaveSchema.test(sql) ? this.#wayToSchema : this.#way;
   }
 
   /**
@@ -190,10 +208,11 @@ function mysqlLeavings(allRoles: boolean): readonly CleaningCommand[] {
 /** The collation that the driver asks for at the login. */
 const loginCollation = 'utf8mb4_general_ci';
 
-/** Whether init_connect is set, the collation after the login, and what is known of the roles. */
-const mariadbQuestion = "SELECT @@GLOBAL.init_connect <> '', @@collation_connection, CURRENT_ROLE()";
-const mysqlQuestion =
-  "SELECT @@GLOBAL.init_connect <> '', @@collation_connection, @@GLOBAL.activate_all_roles_on_login";
+/** Whether init_connect is set, the collations after the login and after a reset, and what is known of the roles. */
+const question =
+  "SELECT @@GLOBAL.init_connect <> '', @@collation_connection, @@collation_database, @@GLOBAL.collation_database, ";
+const mariadbQuestion = `${question}CURRENT_ROLE()`;
+const mysqlQuestion = `${question}@@GLOBAL.activate_all_roles_on_login`;
 
 /**
  * Whether the user has the privilege that exempts from `init_connect`. One that comes with a role is not seen: the

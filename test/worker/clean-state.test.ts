@@ -91,6 +91,31 @@ for (const server of await sharedServers()) {
     }
   });
 
+  t.test(`the character set of the schema is there again after any statement (${server.kind})`, async (t) => {
+    const homes = ['latin1_swedish_ci', 'utf8mb4_0900_ai_ci', 'cp1251_ukrainian_ci'].map((collation) => {
+      // MariaDB knows the second by another name.
+      return { home: uniqueName(), collation: isMariadb ? collation.replace('0900_ai_ci', 'general_ci') : collation };
+    });
+    for (const { home, collation } of homes) await server.sql(`CREATE DATABASE ${home} COLLATE ${collation}`);
+    t.teardown(() => server.sql(homes.map(({ home }) => `DROP DATABASE ${home};`).join(' ')));
+    for (const { home, collation } of homes) {
+      const connection = await open(t, server);
+      await connection.query(`USE ${home}`);
+      const clean = await CleanState.of(connection, home);
+      const look = 'SELECT @@character_set_database, @@collation_database';
+      for (const sql of ['DO 1', 'SET NAMES latin1', 'USE mysql']) {
+        await executeAndClean(connection, clean, sql);
+        t.strictSame(
+          await connection.query(look),
+          [[collation.split('_')[0], collation]],
+          `as a login finds it: ${sql}`,
+        );
+        await clean.restore(connection, null);
+        t.strictSame(await connection.query(look), [[collation.split('_')[0], collation]], `after several: ${sql}`);
+      }
+    }
+  });
+
   t.test(`a statement that leaves nothing is cleaned up in its own write (${server.kind})`, async (t) => {
     const connection = await open(t, server);
     const clean = await CleanState.of(connection, null);
