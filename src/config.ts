@@ -451,7 +451,7 @@ const numberOptions = {
     min: 1,
     max: 1_000_000,
     unit: 'connections',
-    help: 'HTTP connections at once',
+    help: 'HTTP connections at once; fewer if the limit of file descriptors (ulimit -n) leaves room for fewer',
   },
   drain_secs: {
     default: 30,

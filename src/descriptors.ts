@@ -1,4 +1,4 @@
-import { close, open } from 'node:fs';
+import { close, open, readFileSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { devNull } from 'node:os';
 import type { Observe } from './events.ts';
@@ -28,4 +28,14 @@ export function watchDescriptors(observe: Observe): () => void {
     });
   }, checkMs).unref();
   return () => clearInterval(timer);
+}
+
+/** How many file descriptors the process may have (proc(5), "/proc/pid/limits"); Infinity where the system does not say. */
+export function descriptorsMax(): number {
+  try {
+    const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1];
+    return limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }

@@ -3,6 +3,8 @@ import type { TroubleName } from './troubles.ts';
 /** Everything worth telling about a running server. The log is one consumer; others can be added beside it. */
 export type ServiceEvent =
   | { readonly type: 'listening'; readonly address: string }
+  /** There may be fewer than --http_connections_max. */
+  | { readonly type: 'http_connections_limited'; readonly reason: string }
   | { readonly type: 'draining'; readonly queries: number; readonly drainMs: number }
   | { readonly type: 'stopped' }
   /** Passwords and rows can be read on their way. */
@@ -57,7 +59,7 @@ export type ServiceEvent =
   | { readonly type: 'accept_failed'; readonly error: Error }
   /** A check found no file descriptor left. */
   | { readonly type: 'descriptors_exhausted'; readonly reason: string }
-  /** A connection of a client was closed at once: there were --http_connections_max. */
+  /** A connection of a client was closed at once: there were as many as there may be. */
   | { readonly type: 'http_connection_refused'; readonly reason: string }
   /** The database could not be reached, or refused a connection for a reason other than its login. */
   | { readonly type: 'connect_failed'; readonly reason: string; readonly isOutOfDescriptors: boolean }

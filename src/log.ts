@@ -111,6 +111,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'certificate_renewed':
     case 'nothing_reloaded':
     case 'listening':
+    case 'http_connections_limited':
     case 'draining':
     case 'stopped':
     case 'embedded_database':

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Config, type DatabaseConfig, requestBytesPerUserMax } from './config.ts';
 import { prepareDataDir } from './data-dir.ts';
-import { watchDescriptors } from './descriptors.ts';
+import { descriptorsMax, watchDescriptors } from './descriptors.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
 import { BodyParser } from './http/body-parser.ts';
@@ -111,6 +111,12 @@ export class Service {
     try {
       const url = await parts.server.listen();
       observe({ type: 'listening', address: url });
+      if (parts.server.connectionsMax < config.http_connections_max) {
+        const reason =
+          `the limit of file descriptors (ulimit -n) leaves room for ${parts.server.connectionsMax} HTTP connections ` +
+          'beside those to the database and rows on disk';
+        observe({ type: 'http_connections_limited', reason });
+      }
       if (doors.certificate === null && !parts.server.isLoopback) {
         observe({ type: 'listening_unprotected', address: url, advice: unprotected });
       }
@@ -185,6 +191,16 @@ export class Service {
     await this.embedded?.stop();
     this.#observe({ type: 'stopped' });
   }
+}
+
+/** Descriptors beside those that have an option: the program's files, its threads, kills, and room for what is closing. */
+const otherDescriptors = 256;
+
+/** How many HTTP connections there may be, so that clients leave descriptors for the database and for rows on disk. */
+function httpConnectionsWithin(config: Config, descriptors: number): number {
+  const needed = config.connections_max + config.logins_max + config.unread_per_user_max + otherDescriptors;
+  const left = Math.ceil(Math.max(descriptors - needed, descriptors / 2));
+  return Math.min(config.http_connections_max, left);
 }
 
 /** What the HTTP side needs and what is read or checked at the very start. */
@@ -370,12 +386,13 @@ function build(
     httpConnections: () => server.connections,
     responses: () => server.responses,
   };
-  metrics.watch(levels, config);
+  const httpConnectionsMax = httpConnectionsWithin(config, descriptorsMax());
+  metrics.watch(levels, { ...config, http_connections_max: httpConnectionsMax });
   const server: HttpServer = new HttpServer(
     {
       host: config.http_handler_host,
       port: config.http_handler_port,
-      connectionsMax: config.http_connections_max,
+      connectionsMax: httpConnectionsMax,
       headerBytesMax: config.header_bytes_max,
       pipelinedMax: config.pipelined_requests_max,
       pipelinedBytesMax: config.pipelined_bytes_max,

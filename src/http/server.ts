@@ -66,7 +66,7 @@ const clientErrorReasons: Readonly<Record<number, string>> = {
 };
 /** About the memory of a request without a body that waits for its turn, beside the text of its head. */
 const pipelinedRequestBytes = 8 * 1024;
-const connectionsFull = 'there are as many HTTP connections as there may be (--http_connections_max)';
+const connectionsFull = 'there are as many HTTP connections as there may be (--http_connections_max, ulimit -n)';
 const noTunnel = 'this server is not a proxy: it does not support CONNECT';
 
 /** A listener is quiet when it has taken no connection for so many turns of the event loop; it is waited for no longer than this. */
@@ -175,6 +175,10 @@ export class HttpServer {
   /** HTTP connections that are open. */
   get connections(): number {
     return this.#sockets.size;
+  }
+
+  get connectionsMax(): number {
+    return this.#options.connectionsMax;
   }
 
   /** Whether only this machine can reach it. */

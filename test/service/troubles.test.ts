@@ -170,8 +170,48 @@ t.test(
   },
 );
 
-/** Opens so many connections, and closes them when the condition holds. */
-async function holdConnections(sluice: SluiceProcess, count: number, condition: () => boolean): Promise<void> {
+t.test(
+  'clients that open connections without end leave descriptors for those to the database',
+  { skip: !prlimit && 'there is no prlimit' },
+  async (t) => {
+    const args = [
+      '--mysql_url',
+      server.url,
+      '--connections_max',
+      '20',
+      '--logins_max',
+      '4',
+      '--unread_per_user_max',
+      '20',
+    ];
+    const sluice = await startSluice(args, {}, ['prlimit', '--nofile=600:600']);
+    t.teardown(() => sluice.stop());
+    await until(() => /"reason":"[^"]*leaves room for 300 HTTP connections/.test(sluice.log()));
+    // Its connection is kept alive.
+    await query(sluice.url, 'SELECT 1');
+    await holdConnections(
+      sluice,
+      700,
+      () => linesOf(sluice, 'http_connections_full').length > 0,
+      async () => {
+        for (let session = 0; session < 10; session++) {
+          const body = { session: { max_idle_time: 60 } };
+          t.match(await query(sluice.url, 'SELECT 1', { body }), { rows: [[1]] });
+        }
+        t.match((await get(sluice.url, '/metrics')).text, /^sluice_http_connections_limit 300$/m);
+      },
+    );
+    t.strictSame(linesOf(sluice, 'out_of_descriptors'), []);
+  },
+);
+
+/** Opens so many connections, and closes them when the condition holds and what is done meanwhile is done. */
+async function holdConnections(
+  sluice: SluiceProcess,
+  count: number,
+  condition: () => boolean,
+  meanwhile: () => Promise<void> = async () => {},
+): Promise<void> {
   const sockets: Socket[] = [];
   for (let index = 0; index < count; index++) {
     const socket = connectTo(sluice.url).on('error', () => {});
@@ -179,5 +219,6 @@ async function holdConnections(sluice: SluiceProcess, count: number, condition: 
     await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
   }
   await until(condition);
+  await meanwhile();
   for (const socket of sockets) socket.destroy();
 }

@@ -107,12 +107,17 @@ export interface QueryResult {
   readonly rows: readonly (readonly unknown[])[];
 }
 
-/** Starts the compiled service on a free port of this host and waits until it listens. */
+/**
+ * Starts the compiled service on a free port of this host and waits until it listens.
+ * @param starter a program with arguments that becomes the service, such as prlimit
+ */
 export async function startSluice(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
+  starter: readonly string[] = [],
 ): Promise<SluiceProcess> {
-  const child = spawn(process.execPath, [MAIN_FILE, '--http_handler_port', '0', ...args], {
+  const [command, ...rest] = [...starter, process.execPath, MAIN_FILE, '--http_handler_port', '0', ...args];
+  const child = spawn(command as string, rest, {
     // A group of its own keeps a terminal's Ctrl-C from it, so that it hears only what the test sends.
     detached: true,
     env: { ...environmentWithoutOptions(), SLUICE_DATA_DIR: dataFolder(), ...environment },
