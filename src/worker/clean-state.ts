@@ -62,12 +62,14 @@ export class CleanState {
     const [login] = await connection.together(() =>
       Promise.all([connection.query(loginQuestion), prepare.run(connection)]),
     );
-    const [isInitConnectSet, collation, schemaCollation, resetCollation, roles] = login[0] as [
+    const [isInitConnectSet, collation, schemaCollation, resetCollation, roles, maxTime, resetMaxTime] = login[0] as [
       string | null,
       string,
       string,
       string,
       string | null,
+      string?,
+      string?,
     ];
     // A reset sets `collation_database` to the server's default, not to the schema's. LOAD DATA reads files in that character set.
     const isCollationLost = schemaCollation !== resetCollation;
@@ -82,7 +84,10 @@ export class CleanState {
     }
     if (isMariadb) {
       // MariaDB lets everybody set it, which costs less than to select the schema.
-      const sql = isCollationLost ? `${mariadbVariables}, collation_database = ${schemaCollation}` : mariadbVariables;
+      const schema = isCollationLost ? `, collation_database = ${schemaCollation}` : '';
+      // A reset forgets the account's own limit, too (MariaDB manual, "GRANT", "MAX_STATEMENT_TIME").
+      const account = maxTime === resetMaxTime ? '' : `, max_statement_time = ${maxTime}`;
+      const sql = `${mariadbVariables}${schema}${account}`;
       const after: readonly CleaningCommand[] = [{ type: 'query', sql }, ...also];
       return new CleanState(database, hasInitConnectRun, false, after, mariadbLeavings(roles));
     }
@@ -208,10 +213,13 @@ function mysqlLeavings(allRoles: boolean): readonly CleaningCommand[] {
 /** The collation that the driver asks for at the login. */
 const loginCollation = 'utf8mb4_general_ci';
 
-/** Whether init_connect is set, the collations after the login and after a reset, and what is known of the roles. */
+/**
+ * Whether init_connect is set, the collations after the login and after a reset, what is known of the roles, and of MariaDB the time
+ * limit after the login and after a reset.
+ */
 const question =
   "SELECT @@GLOBAL.init_connect <> '', @@collation_connection, @@collation_database, @@GLOBAL.collation_database, ";
-const mariadbQuestion = `${question}CURRENT_ROLE()`;
+const mariadbQuestion = `${question}CURRENT_ROLE(), @@max_statement_time, @@GLOBAL.max_statement_time`;
 const mysqlQuestion = `${question}@@GLOBAL.activate_all_roles_on_login`;
 
 /**

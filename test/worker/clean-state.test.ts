@@ -116,6 +116,18 @@ for (const server of await sharedServers()) {
     }
   });
 
+  t.test('the time limit of the account is there again after any statement', { skip: !isMariadb }, async (t) => {
+    const user = uniqueName();
+    await server.sql(`CREATE USER ${user} WITH MAX_STATEMENT_TIME 7.5`);
+    t.teardown(() => server.sql(`DROP USER ${user}`));
+    const connection = await open(t, server, user);
+    const clean = await CleanState.of(connection, null);
+    for (const sql of ['DO 1', 'SET max_statement_time = 3', 'SET STATEMENT max_statement_time = 3 FOR SELECT 1']) {
+      await executeAndClean(connection, clean, sql);
+      t.strictSame(await connection.query('SELECT @@max_statement_time'), [['7.500000']], sql);
+    }
+  });
+
   t.test(`a statement that leaves nothing is cleaned up in its own write (${server.kind})`, async (t) => {
     const connection = await open(t, server);
     const clean = await CleanState.of(connection, null);
@@ -197,10 +209,10 @@ function functions(home: string, role: string): string {
       SET ROLE ${role}; RETURN 1; END//`;
 }
 
-async function open(t: Test, server: DatabaseServer): Promise<Connection> {
+async function open(t: Test, server: DatabaseServer, user = 'root'): Promise<Connection> {
   const connection = await Connection.open({
     address: { socketPath: server.socketPath },
-    user: 'root',
+    user,
     password: '',
     timeoutMs: 10_000,
     rowBytesMax: 1024 * 1024,
