@@ -21,7 +21,7 @@ export type ParseResult =
 export default function parse({ dialect, bytes, wantsDigest, limits }: ParseTask): ParseResult | Moving {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   try {
-    const body = packed(parseBody(dialect, buffer, limits));
+    const body = packed(parseBody(dialect, buffer, limits), limits.paramsMax);
     const result: ParseResult = { body, digest: wantsDigest ? digestOf(buffer) : null };
     const { params } = body.request;
     return params instanceof Uint8Array ? moving(result, params.buffer as ArrayBuffer) : result;

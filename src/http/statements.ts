@@ -247,7 +247,7 @@ function statementOf({ sql, traits, params, cells, session }: QueryRequest): Sta
   const variables = session.type === 'carried' ? session.variables : null;
   const isText = params === undefined && cells === undefined && variables === null;
   const extras = isText ? null : { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells };
-  return traits === undefined ? { sql, extras } : { sql, effect: traits.effect, extras };
+  return traits === undefined ? { sql, extras } : { sql, traits, extras };
 }
 
 export function isSession(place: Place): place is Session {

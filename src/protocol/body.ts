@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
 import { serialize } from 'node:v8';
+import { findPlaceholders } from '../wire/placeholders.ts';
 import { traitsOf } from '../wire/sql-traits.ts';
-import type { PackedParams } from '../wire/statement.ts';
+import { needPlaceholders, type PackedParams, type Params, type ParamsToPack } from '../wire/statement.ts';
 import { type DatabendBody, parseBody as parseDatabend } from './databend/request.ts';
 import type { QueryRequest, RequestLimits } from './request.ts';
 import { parseQueryRequest as parseV1 } from './v1/request.ts';
@@ -20,15 +21,22 @@ export function parseBody(dialect: ParsedBody['dialect'], bytes: Buffer, limits:
  * The same for a body that is large: what the main thread needs of the SQL is found beforehand, and the params are packed, so
  * that they cross it as bytes.
  */
-export function packed(body: ParsedBody): ParsedBody {
+export function packed(body: ParsedBody, paramsMax: number): ParsedBody {
   const { sql, params } = body.request;
   const more = {
     traits: traitsOf(sql),
-    ...(params === undefined ? {} : { params: serialize(params) as PackedParams }),
+    ...(params === undefined ? {} : { params: packedParams(sql, params as Params, paramsMax) }),
   };
   return body.dialect === 'v1'
     ? { ...body, request: { ...body.request, ...more } }
     : { ...body, request: { ...body.request, ...more } };
+}
+
+function packedParams(sql: string, params: Params, paramsMax: number): PackedParams {
+  const placeholders = needPlaceholders(params)
+    ? Uint32Array.from(findPlaceholders(sql, !Array.isArray(params), paramsMax))
+    : null;
+  return serialize({ params, placeholders } satisfies ParamsToPack);
 }
 
 /** SHA-256 in Base64: whether two bodies are the same. */

@@ -1,5 +1,6 @@
 import { ownedKey } from '../removals.ts';
 import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
+import { effectOfText } from '../wire/sql-traits.ts';
 import {
   type Batch,
   type Column,
@@ -204,8 +205,8 @@ export class Query implements StatementObserver {
   #run(run: RunStatement): void {
     const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    const { sql, effect, extras } = this.#statement;
-    const handle = run({ sql, effect, extras, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
+    const { sql, traits, extras } = this.#statement;
+    const handle = run({ sql, traits, extras, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
     if (this.#isToCome) this.#handle = handle;
   }
 
@@ -265,7 +266,7 @@ export class Query implements StatementObserver {
     const failure =
       this.#startedAt === null
         ? failureOf(cause, 'not_started')
-        : interrupted(cause, this.#statement.sql, this.#isAlone, this.#statement.effect);
+        : interrupted(cause, effectOfText(this.#statement), this.#isAlone);
     this.#handle?.cancel();
     this.#handle = null;
     this.#settle({ type: 'failed', failure });
@@ -442,7 +443,7 @@ export class Query implements StatementObserver {
   /** Gives up the rows of a statement that has succeeded. */
   #drop(cause: Cause): void {
     this.#handle?.cancel();
-    this.#settle({ type: 'rows lost', failure: undelivered(cause, this.#statement.sql, this.#statement.effect) });
+    this.#settle({ type: 'rows lost', failure: undelivered(cause, effectOfText(this.#statement)) });
   }
 
   #take(number: number): Page {

@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events';
-import type { Effect } from '../wire/effect.ts';
 import { type Cause, causes, interrupted, undelivered } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
+import { effectOfText, type SqlText } from '../wire/sql-traits.ts';
 import type {
   Afterwards,
   Column,
@@ -26,11 +26,9 @@ export class RefusedError extends Error {
 export type LeaseChannel = Channel<ToWorker, FromWorker>;
 
 /** A statement of which not everything has been told. */
-interface Told {
+interface Told extends SqlText {
   readonly statement: number;
   readonly observer: StatementObserver;
-  readonly sql: string;
-  readonly effect: Effect | undefined;
   readonly isAlone: boolean;
   /** Rows on disk that follow the end; null before the end. */
   rowsToCome: number | null;
@@ -138,9 +136,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#last !== null) this.#trailing.set(this.#last.statement, this.#last);
     const isAlone = after === 'clean' || (after === 'hold' && !this.#isHeld);
     if (after === 'clean') this.#isHeld = false;
-    this.#last = { statement, observer, sql: request.sql, effect: request.effect, isAlone, rowsToCome: null };
-    const { sql, extras, creditBytes, creditRows, gzip } = request;
-    this.#channel.post({ type: 'execute', statement, sql, extras, creditBytes, creditRows, gzip, after });
+    const { sql, traits, extras, creditBytes, creditRows, gzip } = request;
+    this.#last = { statement, observer, sql, traits, isAlone, rowsToCome: null };
+    const message = { type: 'execute', statement, sql, extras, creditBytes, creditRows, gzip, after } as const;
+    this.#channel.post(traits === undefined ? message : { ...message, traits });
     this.#running = observer;
     observer.started();
     return new LeaseStatement(this, statement);
@@ -181,7 +180,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#state !== 'running' || last?.rowsToCome !== null) return;
     this.#forget(last.statement);
     this.#channel.post({ type: 'cancel', statement: last.statement });
-    last.observer.failed(interrupted(cause, last.sql, last.isAlone, last.effect));
+    last.observer.failed(interrupted(cause, effectOfText(last), last.isAlone));
   }
 
   #receive(message: FromWorker): void {
@@ -319,10 +318,11 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return true;
   }
 
-  #fail({ statement, observer, sql, effect, isAlone, rowsToCome }: Told, reason: string, mayHaveBegun: boolean): void {
+  #fail(told: Told, reason: string, mayHaveBegun: boolean): void {
+    const { statement, observer, isAlone, rowsToCome } = told;
     this.#forget(statement);
-    if (rowsToCome !== null) observer.failed(undelivered(causes.spillFailed(reason), sql, effect));
-    else if (mayHaveBegun) observer.failed(interrupted(causes.connectionLost(reason), sql, isAlone, effect));
+    if (rowsToCome !== null) observer.failed(undelivered(causes.spillFailed(reason), effectOfText(told)));
+    else if (mayHaveBegun) observer.failed(interrupted(causes.connectionLost(reason), effectOfText(told), isAlone));
     else observer.notBegun(reason);
   }
 }

@@ -1,4 +1,4 @@
-import { type Effect, effectOf } from './effect.ts';
+import type { Effect } from './effect.ts';
 
 /**
  * What a failed statement has left behind. `not_started`: nothing, the database has not begun it; `rolled_back`: nothing, the
@@ -36,7 +36,7 @@ export function failureOf({ code, sqlstate, message, isPassing }: Cause, outcome
  * A failure in the midst of a statement that was sent, of which the end is not known.
  * @param isAlone whether it is of no session, so that nothing is lost but the statement
  */
-export function interrupted(cause: Cause, sql: string, isAlone: boolean, effect = effectOf(sql)): Failure {
+export function interrupted(cause: Cause, effect: Effect, isAlone: boolean): Failure {
   const isRead = effect === 'read';
   const unknown = { ...cause, message: `${cause.message}; whether the statement took effect is unknown` };
   const { isPassing, ...lasting } = cause;
@@ -52,7 +52,7 @@ export function lostBefore(reason: string, isAlone: boolean): Failure {
 }
 
 /** A failure of a statement that has ended well, and of which rows are lost. */
-export function undelivered(cause: Cause, sql: string, effect = effectOf(sql)): Failure {
+export function undelivered(cause: Cause, effect: Effect): Failure {
   return failureOf(cause, effect === 'read' ? 'rolled_back' : 'committed');
 }
 

@@ -1,5 +1,6 @@
-import type { Effect } from './effect.ts';
 import type { Failure } from './failures.ts';
+import type { Placeholders } from './placeholders.ts';
+import type { SqlText } from './sql-traits.ts';
 
 /**
  * What the two sides of a statement say to each other, on the main thread: a query observes, a session executes.
@@ -87,11 +88,26 @@ export type Param = null | boolean | number | string;
 /** One value for one placeholder, or a list with a value for each of as many placeholders as it has values. */
 export type ParamValue = Param | readonly Param[];
 
-/** Params as V8 serializes them: of a large request, which crosses the main thread as bytes. */
+/** `ParamsToPack` as V8 serializes them: of a large request, which crosses the main thread as bytes. */
 export type PackedParams = Uint8Array;
+
+export interface ParamsToPack {
+  readonly params: Params;
+  /** Those of the statement, if the params need them. */
+  readonly placeholders: Placeholders | null;
+}
 
 /** Values for `?`, in order, or for `:name`. */
 export type Params = readonly ParamValue[] | { readonly [name: string]: ParamValue };
+
+export function isScalar(value: ParamValue): value is Param {
+  return typeof value !== 'object' || value === null;
+}
+
+/** Whether the text of a statement has to be changed for its params: they have names, or lists. */
+export function needPlaceholders(params: Params): boolean {
+  return !Array.isArray(params) || !params.every(isScalar);
+}
 
 /**
  * What becomes of the session when its statement has ended: it is kept as it is; it is made as new; or it is held, which is
@@ -113,10 +129,7 @@ export interface SessionState {
 }
 
 /** What a client wants to be run. */
-export interface Statement {
-  readonly sql: string;
-  /** Left out: the text is short, and the effect is found when it is needed. */
-  readonly effect?: Effect | undefined;
+export interface Statement extends SqlText {
   /** null: nothing but the text, as with most; cells are written as JSON of their type. */
   readonly extras: StatementExtras | null;
 }

@@ -48,8 +48,11 @@ export function pastNothing(sql: string, start: number, beforeWord: boolean): nu
   return at;
 }
 
-/** Whether two hyphens at a place begin a comment, by what follows them. */
-function beginsComment(sql: string, at: number, beforeWord: boolean): boolean {
+/**
+ * Whether two hyphens at a place begin a comment, by what follows them.
+ * @param beforeWord see `pastNothing`
+ */
+export function beginsComment(sql: string, at: number, beforeWord: boolean): boolean {
   if (sql.charCodeAt(at + 1) !== hyphen) return false;
   const code = sql.charCodeAt(at + 2);
   if (at + 2 === sql.length || code === blank || (code >= tab && code <= carriageReturn)) return true;

@@ -1,3 +1,4 @@
+import { mayLeaveSchema, type SqlText } from '../wire/sql-traits.ts';
 import { Pipeline, type PlainCommand } from './commands.ts';
 import type { Connection } from './connection.ts';
 import { type DriverError, isConnectionLost } from './failures.ts';
@@ -99,11 +100,11 @@ export class CleanState {
    * Makes the connection as new: COM_RESET_CONNECTION rolls back, drops temporary tables, releases locks and forgets
    * variables and prepared statements (MySQL manual, "mysql_reset_connection()"); what it leaves as it is follows in
    * the same write, so that the whole costs one round trip.
-   * @param sql the statement that ran on it; null if there were several
+   * @param text of the statement that ran on it; null if there were several
    * @throws DriverError if it failed; the connection is of no more use then
    */
-  async restore(connection: Connection, sql: string | null): Promise<void> {
-    const wayBack = sql === null ? this.#wayToSchema : this.wayBack(sql);
+  async restore(connection: Connection, text: SqlText | null): Promise<void> {
+    const wayBack = text === null ? this.#wayToSchema : this.wayBack(text);
     // There is no command that selects no schema, but a new login does.
     if (wayBack === null) await connection.changeUser();
     for (const way of [this.#wayAfterChange, wayBack ?? this.#way]) {
@@ -115,8 +116,9 @@ export class CleanState {
    * The commands that mostly do the same, to be sent right behind the statement.
    * @returns null if no commands can
    */
-  wayBack(sql: string): WayBack | null {
-    return this.#mustSelectSchema || mayLeaveSchema.test(sql) ? this.#wayToSchema : this.#way;
+  wayBack({ sql, traits }: SqlText): WayBack | null {
+    const selectsSchema = this.#mustSelectSchema || (traits?.mayLeaveSchema ?? mayLeaveSchema(sql));
+    return selectsSchema ? this.#wayToSchema : this.#way;
   }
 
   /**
@@ -127,12 +129,6 @@ export class CleanState {
     return this.#wayAfterChange === null || !sessionChanged;
   }
 }
-
-/**
- * The words without which no statement selects another schema or drops the selected one: stored functions and triggers
- * may do neither. That they may be part of other words costs little.
- */
-const mayLeaveSchema = /use|drop|call|execute/i;
 
 /** Commands for one write, each of which must succeed unless it may be refused. */
 export class WayBack {

@@ -1,8 +1,8 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
-import { effectOf } from '../wire/effect.ts';
 import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
 import type { FromWorker, SpillLimits, StatementEnd, ToldColumns, ToWorker } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
+import { effectOfText, type SqlTraits, saysNothing } from '../wire/sql-traits.ts';
 import {
   type Afterwards,
   type Batch,
@@ -15,7 +15,6 @@ import {
 import type { ResultSink } from './answers.ts';
 import { invalidCell } from './cells.ts';
 import { type ColumnDefinition, describeColumn, isSentInUtf8 } from './columns.ts';
-import { saysNothing } from './comments.ts';
 import { Delivery } from './delivery.ts';
 import { type DriverError, emptyStatement, notSentFailure, statementFailure } from './failures.ts';
 import { type KernelStop, kernel, kernelStop } from './kernel.ts';
@@ -105,6 +104,7 @@ export class Execution implements ResultSink {
   /** Whether it is of no session, so that nothing is lost but itself. */
   readonly isAlone: boolean;
   readonly sql: string;
+  readonly traits: SqlTraits | undefined;
   /** What it has left its session in, to be told with its end; null if that is of no interest. */
   session: SessionState | null = null;
   readonly #host: ExecutionHost;
@@ -135,6 +135,7 @@ export class Execution implements ResultSink {
     this.after = message.after;
     this.isAlone = isAlone;
     this.sql = message.sql;
+    this.traits = message.traits;
     this.#gzip = message.gzip;
     const { cells, params } = message.extras ?? noExtras;
     this.#cells = cells;
@@ -142,6 +143,10 @@ export class Execution implements ResultSink {
     this.#host = host;
     this.#creditBytes = message.creditBytes;
     this.#creditRows = message.creditRows;
+  }
+
+  get saysNothing(): boolean {
+    return this.traits?.saysNothing ?? saysNothing(this.sql);
   }
 
   /** Whether the database is done with the statement. */
@@ -164,12 +169,12 @@ export class Execution implements ResultSink {
     const ending = this.#ending;
     if (this.#undeliverable === notUtf8) return ending?.leftUtf8 ?? 'text';
     if (ending === null) return null;
-    return ending.leftUtf8 ?? (mayHideEncoding(this.sql, ending.changes) ? 'text' : null);
+    return ending.leftUtf8 ?? (mayHideEncoding(this, ending.changes) ? 'text' : null);
   }
 
   /** Whether it may have changed its session, as far as the database tells; a failure does not tell. */
   get sessionChanged(): boolean {
-    return this.#ending?.sessionChanged !== false || setsUnscoped(this.sql);
+    return this.#ending?.sessionChanged !== false || setsUnscoped(this);
   }
 
   columns(definitions: readonly ColumnDefinition[]): void {
@@ -184,7 +189,7 @@ export class Execution implements ResultSink {
     if (this.#told) return;
     if (!isInUtf8) {
       // What may write runs to its end, so that it is known what it has done.
-      if (effectOf(this.sql) === 'read') this.#failHere(notUtf8);
+      if (effectOfText(this) === 'read') this.#failHere(notUtf8);
       return;
     }
     this.#encoder = new RowEncoder(format, this.#host.rowBytesMax, (batch) => this.#tell(batch));
@@ -219,8 +224,8 @@ export class Execution implements ResultSink {
     if (this.#undeliverable === null && this.#hasForeignText(ending)) this.#undeliverable = notUtf8;
     if (this.#undeliverable !== null) {
       this.#dropRows();
-      this.#end = { ok: false, failure: undelivered(this.#undeliverable, this.sql) };
-    } else if (this.#columns === null && saysNothing(this.sql)) this.#end = { ok: false, failure: emptyStatement };
+      this.#end = { ok: false, failure: undelivered(this.#undeliverable, effectOfText(this)) };
+    } else if (this.#columns === null && this.saysNothing) this.#end = { ok: false, failure: emptyStatement };
     else this.#end = { ok: true, outcome: ending.outcome, rowsToCome: 0 };
     this.#ended = true;
     this.#host.ended(null);
@@ -238,7 +243,7 @@ export class Execution implements ResultSink {
   }
 
   failed(error: DriverError): void {
-    this.#endWith(error, statementFailure(error, this.sql, this.isAlone));
+    this.#endWith(error, statementFailure(error, effectOfText(this), this.isAlone));
   }
 
   /** It has not been executed, and will not be: what had to come before has failed. */
@@ -270,7 +275,9 @@ export class Execution implements ResultSink {
   /** The connection is lost: tells that it has failed. */
   lost(reason: string, wasSent: boolean): void {
     this.#fail(
-      wasSent ? interrupted(causes.connectionLost(reason), this.sql, this.isAlone) : lostBefore(reason, this.isAlone),
+      wasSent
+        ? interrupted(causes.connectionLost(reason), effectOfText(this), this.isAlone)
+        : lostBefore(reason, this.isAlone),
     );
   }
 
@@ -316,7 +323,7 @@ export class Execution implements ResultSink {
 
   /** Tells that it has failed for a reason of ours, and has it ended in the database. */
   #failHere(cause: Cause): void {
-    this.#fail(interrupted(cause, this.sql, this.isAlone));
+    this.#fail(interrupted(cause, effectOfText(this), this.isAlone));
     this.#host.stop();
   }
 
@@ -331,7 +338,7 @@ export class Execution implements ResultSink {
     }
     // The statement has done what it does.
     this.#told = true;
-    this.#post(null, { ok: false, failure: undelivered(cause, this.sql) });
+    this.#post(null, { ok: false, failure: undelivered(cause, effectOfText(this)) });
     this.#host.delivered();
   }
 

@@ -1,4 +1,4 @@
-import { effectOf } from '../wire/effect.ts';
+import type { Effect } from '../wire/effect.ts';
 import {
   type Cause,
   causes,
@@ -105,13 +105,12 @@ const passing = new Set([
  * The failure of a statement, from what the driver reported.
  * @param isAlone whether it is of no session, so that it may be sent again without the statements before it
  */
-export function statementFailure(error: DriverError, sql: string, isAlone: boolean): Failure {
+export function statementFailure(error: DriverError, effect: Effect, isAlone: boolean): Failure {
   if (error.errno === undefined || isConnectionLost(error)) {
-    return interrupted(causes.connectionLost(error.message), sql, isAlone);
+    return interrupted(causes.connectionLost(error.message), effect, isAlone);
   }
   if (localInfileDenied.has(error.errno)) return failureOf(causes.localInfile(), 'not_started');
   const cause = serverCause(error.errno, error);
-  const effect = effectOf(sql);
   if (effect !== 'block' && notStarted.has(error.errno)) return failureOf(cause, 'not_started');
   const isPassing = isAlone && passing.has(error.errno);
   return failureOf(isPassing ? { ...cause, isPassing } : cause, outcomeOfError(effect));

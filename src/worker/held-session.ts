@@ -1,6 +1,5 @@
-import { effectOf } from '../wire/effect.ts';
+import { effectOfText, firstWordOfText, leavesUntracked, type SqlText } from '../wire/sql-traits.ts';
 import type { SessionState } from '../wire/statement.ts';
-import { wordAt } from '../wire/words.ts';
 import type { PlainCommand } from './commands.ts';
 import type { Ending } from './packets.ts';
 import { setsUnscoped } from './untracked.ts';
@@ -14,13 +13,6 @@ export const track: PlainCommand = {
     "session_track_system_variables = '*', session_track_transaction_info = 'CHARACTERISTICS'",
 };
 
-/**
- * What neither server's tracker tells of: temporary tables that are made with their rows, user variables that are set in
- * passing, locks other than those of LOCK TABLES, HANDLER, MySQL's roles, and the collation of SET NAMES. The words may stand in
- * a text or a comment as well: the session is then kept without need.
- */
-const untold =
-  /\btemporary\b|:=|\binto\s+@|\bget_lock\b|\bread\s+lock\b|\bbackup\s+(?:lock|stage)\b|\bfor\s+backup\b|\bhandler\b|\bset\s+role\b|\bset\s+names\s+\S+\s+collate\b/i;
 const identifier = '(?:`(?:[^`]|``)+`|[\\w$\\u0080-\\uffff]+)';
 const tableName = `${identifier}(?:\\s*\\.\\s*${identifier})?`;
 const createTemporaryTable = new RegExp(
@@ -128,7 +120,8 @@ export class HeldSession {
    * @param ending its own; null if it has failed
    * @param after that of a command behind it; null if there was none
    */
-  ended(sql: string, ending: Ending | null, after: Ending | null): void {
+  ended(text: SqlText, ending: Ending | null, after: Ending | null): void {
+    const { sql, traits } = text;
     const endings = [ending, after].filter((one) => one !== null);
     const [schema, wasInTransaction, wasHeld] = [this.#schema, this.#isInTransaction, this.isHeld];
     this.#isChanged = false;
@@ -139,10 +132,11 @@ export class HeldSession {
     }
     const fates = endings.flatMap((one) => this.#take(one));
     const isChanged = endings.some(({ changes }) => changes?.state === true);
-    const isOfTables = ending !== null && this.#followTables(sql, schema);
-    if (fates.includes('bound') || (ending !== null && !isOfTables && untold.test(sql))) this.#hasMore = true;
-    if (ending !== null && this.#isMariadb && setsUnscoped(sql)) this.#hasMore = true;
-    if (isChanged && !isOfTables && !(fates.length > 0 && isExplained(sql))) this.#hasMore = true;
+    const isOfTables = ending !== null && this.#followTables(text, schema);
+    const isUntracked = ending !== null && !isOfTables && (traits?.leavesUntracked ?? leavesUntracked(sql));
+    if (isUntracked || fates.includes('bound')) this.#hasMore = true;
+    if (ending !== null && this.#isMariadb && setsUnscoped(text)) this.#hasMore = true;
+    if (isChanged && !isOfTables && !(fates.length > 0 && isExplained(text))) this.#hasMore = true;
     if (schema !== this.#schema || wasInTransaction !== this.#isInTransaction || wasHeld !== this.isHeld) {
       this.#isChanged = true;
     }
@@ -154,11 +148,12 @@ export class HeldSession {
    * @param schema the one that was selected before the statement
    * @returns whether creating or dropping tables is all that the statement does to its session
    */
-  #followTables(sql: string, schema: string | null): boolean {
+  #followTables(text: SqlText, schema: string | null): boolean {
+    const { sql } = text;
     const created = createTemporaryTable.exec(sql.slice(0, namesLengthMax));
     if (created?.[1] !== undefined) {
       const name = qualified(created[1], schema);
-      if (name === null || untold.test(sql.slice(created[0].length))) return false;
+      if (name === null || leavesUntracked(sql.slice(created[0].length))) return false;
       this.#temporaryTables.add(name);
       return true;
     }
@@ -171,8 +166,7 @@ export class HeldSession {
       return true;
     }
     // From now on the names may not be right any more.
-    const mayRename = this.#temporaryTables.size > 0 && (effectOf(sql) === 'block' || /\brename\b/i.test(sql));
-    if (mayRename) this.#hasMore = true;
+    if (this.#temporaryTables.size > 0 && mayRename(text)) this.#hasMore = true;
     return false;
   }
 
@@ -220,8 +214,13 @@ function qualified(name: string, schema: string | null): string | null {
 }
 
 /** Whether a statement cannot have changed more of its session than what has a name. */
-function isExplained(sql: string): boolean {
-  const word = wordAt(sql, 0)?.word;
-  if (word === 'SET') return effectOf(sql) !== 'block' && !userVariable.test(sql);
+function isExplained(text: SqlText): boolean {
+  const word = firstWordOfText(text);
+  if (word === 'SET') return effectOfText(text) !== 'block' && !userVariable.test(text.sql);
   return word === 'USE' || word === 'DROP';
+}
+
+function mayRename(text: SqlText): boolean {
+  if (effectOfText(text) === 'block') return true;
+  return /^(?:ALTER|RENAME)$/.test(firstWordOfText(text) ?? '') && /\brename\b/i.test(text.sql);
 }

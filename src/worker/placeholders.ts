@@ -1,11 +1,5 @@
-import type { Param, Params, ParamValue } from '../wire/statement.ts';
-
-/** Where a named placeholder begins, or something that contains none: quoted text and names, comments, `::`, `:=`. */
-const namedOrOpaque = /['"`#:]|--(?=[\s\0]|$)|\/\*(?!M?!)/g;
-/** The same for placeholders by position. */
-const positionalOrOpaque = /['"`#?]|--(?=[\s\0]|$)|\/\*(?!M?!)/g;
-const name = /:([A-Za-z_][A-Za-z0-9_]*)/y;
-const colons = /:(?::+|=)?/y;
+import { findPlaceholders, type Placeholders } from '../wire/placeholders.ts';
+import { isScalar, needPlaceholders, type Param, type Params, type ParamValue } from '../wire/statement.ts';
 
 /** A statement with `?` for its placeholders, and their values, in order. */
 export interface PositionalStatement {
@@ -23,101 +17,47 @@ export type Misfit =
   | { readonly tooMany: true };
 
 /**
- * Puts `?` for each `:name`, and `?, ?` for a placeholder whose value is a list of two (MySQL manual, "String Literals",
- * "Comments"). An executable comment is code. A name may occur several times, and values without a placeholder are left out.
- * Quoted text is taken to know backslash escapes, and "…" to be quoted, as a text or as a name: under NO_BACKSLASH_ESCAPES, a
- * text that ends in a backslash is taken to go on.
+ * Puts `?` for each `:name`, and `?, ?` for a placeholder whose value is a list of two (see `findPlaceholders`). A name may occur
+ * several times, and values without a placeholder are left out.
  * @param params values by name, or by position; a statement whose values by position contain no list stays as it is
  * @param placeholdersMax with lists expanded
+ * @param known the placeholders of the statement; null: they are to be found
  */
-export function positional(sql: string, params: Params, placeholdersMax: number): PositionalStatement | Misfit {
-  if (!isArray(params)) {
-    return expanded(sql, namedOrOpaque, placeholdersMax, (at) => {
-      name.lastIndex = at;
-      const found = name.exec(sql)?.[1];
-      if (found === undefined) return null;
-      const value = Object.hasOwn(params, found) ? params[found] : undefined;
-      return value === undefined ? { missing: found } : { value, end: name.lastIndex };
-    });
-  }
-  if (params.every(isScalar)) return { sql, values: params };
-  let placeholders = 0;
-  const statement = expanded(sql, positionalOrOpaque, placeholdersMax, (at) => {
-    if (sql[at] !== '?') return null;
-    // A placeholder without a value is counted all the same.
-    return { value: params[placeholders++] ?? null, end: at + 1 };
-  });
-  return 'sql' in statement && placeholders !== params.length ? { placeholders } : statement;
-}
-
-/** @param find the value for the placeholder that begins at a place, and where that ends; null if none begins there */
-function expanded(
+export function positional(
   sql: string,
-  beginning: RegExp,
+  params: Params,
   placeholdersMax: number,
-  find: (at: number) => { readonly value: ParamValue; readonly end: number } | { readonly missing: string } | null,
+  known: Placeholders | null = null,
 ): PositionalStatement | Misfit {
+  if (!needPlaceholders(params)) return { sql, values: params as readonly Param[] };
+  const found = known ?? findPlaceholders(sql, !isArray(params), placeholdersMax);
   const values: Param[] = [];
   let rewritten = '';
   let copied = 0;
-  beginning.lastIndex = 0;
-  for (let found = beginning.exec(sql); found !== null; found = beginning.exec(sql)) {
-    const at = found.index;
-    const placeholder = find(at);
-    if (placeholder === null) {
-      beginning.lastIndex = endOf(sql, at, found[0]);
-      continue;
+  for (let index = 0; index < found.length; index += 2) {
+    const [at, end] = [found[index] as number, found[index + 1] as number];
+    let value: ParamValue | undefined;
+    if (isArray(params)) {
+      // A placeholder without a value is counted all the same.
+      value = params[index / 2] ?? null;
+    } else {
+      const name = sql.slice(at + 1, end);
+      value = Object.hasOwn(params, name) ? params[name] : undefined;
+      if (value === undefined) return { missing: name };
     }
-    if ('missing' in placeholder) return placeholder;
-    const { value, end } = placeholder;
     const marks = isScalar(value) ? 1 : value.length;
     if (values.length + marks > placeholdersMax) return { tooMany: true };
     rewritten += `${sql.slice(copied, at)}?${', ?'.repeat(marks - 1)}`;
     if (isScalar(value)) values.push(value);
     else for (const element of value) values.push(element);
     copied = end;
-    beginning.lastIndex = end;
   }
+  const placeholders = found.length / 2;
+  if (isArray(params) && placeholders !== params.length) return { placeholders };
   return { sql: rewritten + sql.slice(copied), values };
-}
-
-/** Where that ends which begins at a place with `mark` and holds no placeholder; what does not end reaches to the end. */
-function endOf(sql: string, at: number, mark: string): number {
-  switch (mark) {
-    case ':':
-      colons.lastIndex = at;
-      colons.test(sql);
-      return colons.lastIndex;
-    case "'":
-    case '"':
-    case '`':
-      return endOfQuoted(sql, at, mark);
-    case '/*':
-      return behind(sql, '*/', at + 2);
-    default:
-      return behind(sql, '\n', at);
-  }
-}
-
-/** A quote that is doubled ends one text and begins another, which comes to the same. */
-function endOfQuoted(sql: string, at: number, quote: string): number {
-  for (let next = at + 1; next < sql.length; next++) {
-    if (sql[next] === quote) return next + 1;
-    if (sql[next] === '\\' && quote !== '`') next++;
-  }
-  return sql.length;
-}
-
-function behind(sql: string, mark: string, from: number): number {
-  const found = sql.indexOf(mark, from);
-  return found < 0 ? sql.length : found + mark.length;
 }
 
 /** Array.isArray knows no read-only ones. */
 function isArray(params: Params): params is readonly ParamValue[] {
   return Array.isArray(params);
-}
-
-function isScalar(value: ParamValue): value is Param {
-  return typeof value !== 'object' || value === null;
 }

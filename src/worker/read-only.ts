@@ -1,6 +1,6 @@
+import { firstWordOfText, type SqlText, saysNothing } from '../wire/sql-traits.ts';
 import { wordAt } from '../wire/words.ts';
 import { readOnlySession, WayBack } from './clean-state.ts';
-import { saysNothing } from './comments.ts';
 import { ServerError } from './failures.ts';
 
 /**
@@ -28,8 +28,8 @@ const sqlState = '25006';
 const errorMessage = 'Cannot execute statement in a READ ONLY transaction';
 
 /** @returns why a statement is not to be sent; null if the database holds it to the transaction that it is sent in */
-export function readOnlyRefusal(sql: string): ServerError | null {
-  const reason = whyRefused(sql);
+export function readOnlyRefusal(text: SqlText): ServerError | null {
+  const reason = whyRefused(text);
   return reason === null ? null : new ServerError(errorNumber, sqlState, `${errorMessage} (--read_only): ${reason}`);
 }
 
@@ -55,17 +55,18 @@ function reasonOf(keywords: string, reason: string): (readonly [string, string])
   return keywords.split(' ').map((keyword) => [keyword, reason] as const);
 }
 
-function whyRefused(sql: string): string | null {
-  if (saysNothing(sql)) return null;
-  const first = wordAt(sql, 0);
-  if (first === null) return 'its first word could not be made out; begin with it, and not with an executable comment';
-  const keyword = first.word;
+function whyRefused(text: SqlText): string | null {
+  const { sql, traits } = text;
+  if (traits?.saysNothing ?? saysNothing(sql)) return null;
+  const keyword = firstWordOfText(text);
+  if (keyword === null)
+    return 'its first word could not be made out; begin with it, and not with an executable comment';
   if (!letThrough.has(keyword)) {
     return `${keyword.slice(0, wordCharsMax)} is refused: ${reasons.get(keyword) ?? 'it is not known to write nothing'}`;
   }
   if (writesFile(sql)) return 'INTO OUTFILE and INTO DUMPFILE are refused: no transaction keeps them from writing';
   if (keyword === 'SET') return whySetRefused(sql);
-  if (keyword === 'ANALYZE' && !analysesStatement(sql, first.end)) return 'ANALYZE TABLE is refused: it is a write';
+  if (keyword === 'ANALYZE' && !analysesStatement(sql)) return 'ANALYZE TABLE is refused: it is a write';
   return null;
 }
 
@@ -85,6 +86,7 @@ function writesFile(sql: string): boolean {
 const beyondSession = /(?<![a-z_$])(?:global|persist|persist_only|password|statement|resource)(?![\w$])/i;
 
 function whySetRefused(sql: string): string | null {
+  if (!beyondSession.test(sql) && !/default/i.test(sql)) return null;
   // Where nothing but their quotes can end them, texts are left out; elsewhere their words count.
   const text = /[\\`#]|\/\*|--/.test(sql) ? sql : sql.replace(/'[^']*'|"[^"]*"/g, "''");
   const found = beyondSession.exec(text)?.[0].toUpperCase();
@@ -95,8 +97,8 @@ function whySetRefused(sql: string): string | null {
 }
 
 /** MariaDB's ANALYZE runs a statement and tells how; both servers' ANALYZE TABLE writes statistics. */
-function analysesStatement(sql: string, start: number): boolean {
-  const word = wordAt(sql, start)?.word;
+function analysesStatement(sql: string): boolean {
+  const word = wordAt(sql, wordAt(sql, 0)?.end ?? 0)?.word;
   return (
     word !== undefined && ['FORMAT', 'SELECT', 'WITH', 'VALUES', 'INSERT', 'UPDATE', 'DELETE', 'REPLACE'].includes(word)
   );

@@ -1,11 +1,10 @@
 import { deserialize } from 'node:v8';
-import { effectOf } from '../wire/effect.ts';
 import { type Cause, causes } from '../wire/failures.ts';
 import type { ToWorker, WorkerLimits } from '../wire/messages.ts';
-import { noExtras, type Params } from '../wire/statement.ts';
+import { effectOfText } from '../wire/sql-traits.ts';
+import { noExtras, type PackedParams, type Params, type ParamsToPack } from '../wire/statement.ts';
 import { type CleanState, WayBack } from './clean-state.ts';
 import { type BoundStatement, boundBytes, Pipeline, type PlainCommand } from './commands.ts';
-import { saysNothing } from './comments.ts';
 import type { Connection } from './connection.ts';
 import type { Execution } from './execution.ts';
 import { type DriverError, emptyQuery, ServerError } from './failures.ts';
@@ -28,13 +27,13 @@ type ParamLimits = Pick<WorkerLimits, 'paramsBytesMax' | 'paramsMax'>;
  */
 async function prepare(
   connection: Connection,
-  sql: string,
-  params: Params,
+  execution: Execution,
+  { params, placeholders: known }: ParamsToPack,
   { paramsBytesMax, paramsMax }: ParamLimits,
 ): Promise<BoundStatement | Cause> {
   // MySQL would say of comments that they cannot be prepared.
-  if (saysNothing(sql)) return emptyQuery;
-  const statement = positional(sql, params, paramsMax);
+  if (execution.saysNothing) return emptyQuery;
+  const statement = positional(execution.sql, params, paramsMax, known);
   if ('missing' in statement) return causes.paramMissing(statement.missing);
   if ('placeholders' in statement) return causes.paramCount(statement.placeholders, Object.keys(params).length);
   if ('tooMany' in statement) return causes.paramsTooMany(paramsMax);
@@ -53,6 +52,10 @@ async function prepare(
  * this one's is always UTF-8, and a literal must not lose the characters that the named character set lacks.
  */
 const utf8Text = 'SET character_set_client = utf8mb4, character_set_results = utf8mb4';
+
+function unpacked(params: Params | PackedParams): ParamsToPack {
+  return params instanceof Uint8Array ? (deserialize(params) as ParamsToPack) : { params, placeholders: null };
+}
 
 export interface SurroundingsHost {
   /** The connection is of no interest any more. */
@@ -111,11 +114,11 @@ export class Surroundings {
   /** Sends a statement, or tells it that it is not sent. */
   send(execution: Execution, { extras }: ToWorker & { type: 'execute' }): void {
     const { variables, params: given } = extras ?? noExtras;
-    const params = given instanceof Uint8Array ? (deserialize(given) as Params) : given;
+    const params = given === null ? null : unpacked(given);
     this.#behind = null;
     this.#told = null;
     this.#statementsSinceReset++;
-    const refusal = this.#readOnly ? readOnlyRefusal(execution.sql) : null;
+    const refusal = this.#readOnly ? readOnlyRefusal(execution) : null;
     if (refusal !== null) {
       execution.notSent(refusal);
       return;
@@ -149,7 +152,7 @@ export class Surroundings {
   }
 
   /** Sends a statement when its read-only transaction is known to have begun, and it is prepared; else not at all. */
-  async #begin(execution: Execution, params: Params | null): Promise<void> {
+  async #begin(execution: Execution, params: ParamsToPack | null): Promise<void> {
     const connection = this.#connection;
     this.#isBeginning = true;
     let statement: string | BoundStatement | Cause = execution.sql;
@@ -159,7 +162,7 @@ export class Surroundings {
       const begin = execution.after === 'clean' && this.#held === null ? beginReadOnly : beginReadOnlyAgain;
       if (this.#readOnly) await begin.run(connection);
       if (params !== null && !this.#host.isClosed) {
-        statement = await prepare(connection, execution.sql, params, this.#paramLimits);
+        statement = await prepare(connection, execution, params, this.#paramLimits);
       }
     } catch (error) {
       failure = error as DriverError;
@@ -207,7 +210,7 @@ export class Surroundings {
 
   #sendHeld(execution: Execution, statement: string | BoundStatement): void {
     // What has counts to tell is not followed by a ping without need.
-    const behind = this.#readOnly ? endReadOnly : effectOf(execution.sql) === 'read' ? ping : null;
+    const behind = this.#readOnly ? endReadOnly : effectOfText(execution) === 'read' ? ping : null;
     if (behind === null) {
       this.#connection.execute(statement, execution);
       return;
@@ -224,7 +227,7 @@ export class Surroundings {
 
   /** What makes the connection as new if nothing but the statement has run on it. */
   #wayBack(execution: Execution): WayBack | null {
-    return this.#held === null ? this.#cleanState.wayBack(execution.sql) : null;
+    return this.#held === null ? this.#cleanState.wayBack(execution) : null;
   }
 
   /** Whether the commands that were sent with the statement, once they are run, leave nothing to be done. */
@@ -269,7 +272,7 @@ export class Surroundings {
 
   async #clean(execution: Execution): Promise<void> {
     const isOnly = this.#statementsSinceReset === 1;
-    await this.#cleanState.restore(this.#connection, isOnly ? execution.sql : null);
+    await this.#cleanState.restore(this.#connection, isOnly ? execution : null);
     this.#held = null;
   }
 
@@ -293,7 +296,7 @@ export class Surroundings {
     }
     // A kill may have hit what was sent before the statement.
     if (this.#host.isKilled) held.forgetVariables();
-    held.ended(execution.sql, execution.ending, told);
+    held.ended(execution, execution.ending, told);
     this.#told = told;
     execution.session = held.state;
   }

@@ -1,4 +1,4 @@
-import { wordAt } from '../wire/words.ts';
+import { firstWordOfText, type SqlText } from '../wire/sql-traits.ts';
 import type { Ending } from './packets.ts';
 
 /** A system variable without a scope, and an equals sign behind it. */
@@ -9,21 +9,22 @@ const runsSet = /^(?:SET|CALL|EXECUTE|BEGIN|IF|CASE|LOOP|REPEAT|WHILE|FOR)$/;
 
 /**
  * Whether a statement may have set a system variable as `@@name`. MariaDB's session tracker reports `SET name`, `SET SESSION
- * name` and `SET @@session.name`, and nothing of `SET @@name`, alone or in a routine.
+ * name` and `SET @@session.name`, and nothing of `SET @@name`, alone or in a routine. A long text is not searched for that.
  */
-export function setsUnscoped(sql: string): boolean {
-  return sql.includes('@@') && mayRunSet(sql) && unscopedVariable.test(sql);
+export function setsUnscoped(text: SqlText): boolean {
+  const { sql, traits } = text;
+  return sql.includes('@@') && mayRunSet(text) && (traits !== undefined || unscopedVariable.test(sql));
 }
 
 /** Whether a statement may have changed the encoding of requests or results without the database reporting it. */
-export function mayHideEncoding(sql: string, changes: Ending['changes']): boolean {
-  if (!mayRunSet(sql) || !encoding.test(sql)) return false;
+export function mayHideEncoding(text: SqlText, changes: Ending['changes']): boolean {
+  if (!mayRunSet(text) || !encoding.test(text.sql)) return false;
   const isReported = changes?.variables.some(([name]) => /^character_set_(?:client|results)$/.test(name)) === true;
-  return !isReported || setsUnscoped(sql);
+  return !isReported || setsUnscoped(text);
 }
 
 /** By its first word; an executable comment may hold any. */
-function mayRunSet(sql: string): boolean {
-  const word = wordAt(sql, 0)?.word;
-  return word === undefined || runsSet.test(word);
+function mayRunSet(text: SqlText): boolean {
+  const word = firstWordOfText(text);
+  return word === null || runsSet.test(word);
 }

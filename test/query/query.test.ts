@@ -91,7 +91,7 @@ t.test('the statement is handed over with as much credit as the buffer has room'
   stage.start();
   t.strictSame(stage.request, {
     ...plain('SELECT 1'),
-    effect: undefined,
+    traits: undefined,
     creditBytes: 10_000,
     creditRows: 100,
     gzip: null,

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { sharedServers } from '../support/servers.ts';
-import { post, type RequestOptions, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { post, query, type RequestOptions, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { canMeasureTurns } from '../support/turn-probe.ts';
 import { until } from '../support/until.ts';
 
@@ -88,6 +88,57 @@ t.test('B2: no body holds the main thread', async (t) => {
   const heartbeat = Buffer.from(`{"node_to_queries":{"a":[${fill(() => '""').slice(0, 250_001)}]}}`);
   await holds('a heartbeat', () => beat(sluice.url, heartbeat), /more than 10000/);
 });
+
+for (const database of await sharedServers()) {
+  t.test(`a long statement does what a short one does (${database.kind})`, async (t) => {
+    const name = `long_statements_${database.kind}`;
+    await database.sql(`DROP DATABASE IF EXISTS ${name}; CREATE DATABASE ${name}`);
+    const start = async (...options: string[]): Promise<string> => {
+      const sluice = await startSluice(['--mysql_url', `${database.url}${name}`, '--connections_max', '2', ...options]);
+      t.teardown(() => sluice.stop());
+      return sluice.url;
+    };
+    const [url, readOnly] = [await start(), await start('--read_only')];
+    const comment = `/* :none ? ${"'é".repeat(100 * 1024)} */`;
+    for (const padded of [(sql: string) => `${comment} ${sql}`, (sql: string) => `${sql} ${comment}`]) {
+      const run = (sql: string, body = {}, to = url) => query(to, padded(sql), { body });
+      t.match((await run('')).last.error, { code: 1065 });
+      t.match((await run('', { params: [1] })).last.error, { code: 1065 });
+      t.strictSame((await run("SELECT ':a', :b, 1 IN (:c), :b", { params: { b: 'é', c: [1, 2] } })).rows, [
+        [':a', 'é', 1, 'é'],
+      ]);
+      t.strictSame((await run("SELECT '?', ?, ? IN (?)", { params: ['é', 3, [1, 2]] })).rows, [['?', 'é', 0]]);
+      t.match((await run('SELECT :b', { params: { c: 1 } })).last.error, { code: 1210, message: /:b/ });
+      t.match((await run('SELECT ?', { params: [[1], 2] })).last.error, {
+        code: 1210,
+        message: /1 placeholder.*2 values/,
+      });
+      t.equal((await run('USE mysql')).last.error, null);
+      t.strictSame((await run('SELECT DATABASE()')).rows, [[name]]);
+
+      const { last } = await run('SET @a = 1', { session: { max_idle_time: 60 } });
+      const session = { session: { id: last.session_id } };
+      for (const sql of [
+        'SET character_set_results = latin1',
+        'SET @@character_set_results = latin1',
+        'SET NAMES latin1',
+      ]) {
+        t.equal((await run(sql, session)).last.error, null);
+        t.strictSame((await run("SELECT 'é', @a", session)).rows, [['é', 1]], sql);
+      }
+
+      for (const sql of [
+        'CREATE TABLE a (b INT)',
+        'SET GLOBAL max_connections = 99',
+        'CALL p()',
+        'SET DEFAULT ROLE NONE',
+      ]) {
+        t.match((await run(sql, {}, readOnly)).last.error, { code: 1792, message: /--read_only/ }, sql);
+      }
+      t.strictSame((await run('SELECT ?', { params: [1] }, readOnly)).rows, [[1]]);
+    }
+  });
+}
 
 async function beat(base: string, body: Uint8Array<ArrayBuffer>): Promise<{ readonly text: string }> {
   const authorization = `Basic ${Buffer.from('root:').toString('base64')}`;

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { effectOf } from '#src/wire/effect.js';
 import { type Cause, causes, failureOf, interrupted, outcomeOfError, undelivered } from '#src/wire/failures.js';
 
 const lasting: Cause = { code: 1, sqlstate: 'HY000', message: 'no' };
@@ -18,15 +19,15 @@ t.test('a failure may be retried if it has left nothing and will pass', async (t
 });
 
 t.test('a read that is interrupted has left nothing, and may be sent again if it is of no session', async (t) => {
-  t.strictSame(interrupted(passing, 'SELECT 1', true), { ...told, outcome: 'rolled_back', retryable: true });
-  t.strictSame(interrupted(passing, 'SELECT 1', false), { ...told, outcome: 'rolled_back', retryable: false });
-  t.strictSame(interrupted(lasting, 'SELECT 1', true), { ...told, outcome: 'rolled_back', retryable: false });
+  t.strictSame(interrupted(passing, 'read', true), { ...told, outcome: 'rolled_back', retryable: true });
+  t.strictSame(interrupted(passing, 'read', false), { ...told, outcome: 'rolled_back', retryable: false });
+  t.strictSame(interrupted(lasting, 'read', true), { ...told, outcome: 'rolled_back', retryable: false });
 });
 
 t.test('of anything else that is interrupted nobody knows, and that is said', async (t) => {
   for (const sql of ['INSERT INTO t VALUES (1)', 'COMMIT', 'CALL p()', 'DROP TABLE t', 'nonsense', '']) {
     for (const isAlone of [true, false]) {
-      t.strictSame(interrupted(passing, sql, isAlone), {
+      t.strictSame(interrupted(passing, effectOf(sql), isAlone), {
         ...told,
         message: 'no; whether the statement took effect is unknown',
         outcome: 'unknown',
@@ -37,13 +38,13 @@ t.test('of anything else that is interrupted nobody knows, and that is said', as
 });
 
 t.test('a statement whose rows are lost after it has succeeded is committed, unless it was a read', async (t) => {
-  t.strictSame(undelivered(passing, 'INSERT INTO t VALUES (1) RETURNING a'), {
+  t.strictSame(undelivered(passing, 'whole'), {
     ...told,
     outcome: 'committed',
     retryable: false,
   });
-  t.strictSame(undelivered(passing, 'CALL p()'), { ...told, outcome: 'committed', retryable: false });
-  t.strictSame(undelivered(passing, 'SELECT 1'), { ...told, outcome: 'rolled_back', retryable: true });
+  t.strictSame(undelivered(passing, 'block'), { ...told, outcome: 'committed', retryable: false });
+  t.strictSame(undelivered(passing, 'read'), { ...told, outcome: 'rolled_back', retryable: true });
 });
 
 t.test('what the database says has failed it has taken back, if it takes back statements of that kind', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap';
+import { saysNothing } from '#src/wire/sql-traits.js';
 import { wordAt } from '#src/wire/words.js';
-import { saysNothing } from '#src/worker/comments.js';
 import { pick, seeded } from '../support/random.ts';
 
 /** The same by patterns, which take several times as long for a text of many comments. */

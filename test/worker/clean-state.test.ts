@@ -37,8 +37,8 @@ for (const server of await sharedServers()) {
         await connection.query(sql);
       }
       t.notSame(await connection.query(look), before, 'the statements can be noticed');
-      t.equal(clean.wayBack(`USE ${away}`) === null, !withDatabase, 'no command selects no schema');
-      await clean.restore(connection, `USE ${away}`);
+      t.equal(clean.wayBack({ sql: `USE ${away}` }) === null, !withDatabase, 'no command selects no schema');
+      await clean.restore(connection, { sql: `USE ${away}` });
       t.equal(connection.id, id, 'it is the same connection');
       t.strictSame(await connection.query(look), before);
       t.strictSame(await connection.query(`SELECT * FROM ${home}.t`), [], 'the temporary table is gone');
@@ -147,7 +147,7 @@ for (const server of await sharedServers()) {
       const sql = `DROP DATABASE ${home}`;
       if (way === 'after') {
         await server.sql(sql);
-        t.match(await failureOf(clean.restore(connection, sql)), { errno: 1049 });
+        t.match(await failureOf(clean.restore(connection, { sql })), { errno: 1049 });
       } else {
         t.match(await failureOf(executeAndClean(connection, clean, sql)), { errno: 1049 });
       }
@@ -157,7 +157,7 @@ for (const server of await sharedServers()) {
   t.test(`of what cleans a connection nothing may fail but what may be refused (${server.kind})`, async (t) => {
     const connection = await open(t, server);
     const clean = await CleanState.of(connection, null);
-    const way = clean.wayBack('SELECT 1');
+    const way = clean.wayBack({ sql: 'SELECT 1' });
     if (way === null) throw new Error('there are commands that clean up after such a statement');
     const none = new Array<DriverError | null>(way.pipeline.length).fill(null);
     way.check(none);
@@ -226,7 +226,7 @@ async function open(t: Test, server: DatabaseServer, user = 'root'): Promise<Con
  * @returns whether they were
  */
 async function executeAndClean(connection: Connection, clean: CleanState, sql: string): Promise<boolean> {
-  const way = clean.wayBack(sql);
+  const way = clean.wayBack({ sql });
   if (way === null) throw new Error(`no commands clean up after ${sql}`);
   let sessionChanged = true;
   const errors = await connection.executeAndThen(
@@ -244,7 +244,7 @@ async function executeAndClean(connection: Connection, clean: CleanState, sql: s
   );
   way.check(errors);
   const wasEnough = clean.isRestoredByWayBack(sessionChanged);
-  if (!wasEnough) await clean.restore(connection, sql);
+  if (!wasEnough) await clean.restore(connection, { sql });
   return wasEnough;
 }
 

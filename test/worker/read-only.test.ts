@@ -35,7 +35,7 @@ t.test('reads, writes of rows and the session’s own settings are let through',
     'SELECT outfile FROM t',
     ...['', ' ', ';', '-- nothing', '/* nothing */ ;'],
   ]) {
-    t.equal(readOnlyRefusal(sql), null, sql);
+    t.equal(readOnlyRefusal({ sql }), null, sql);
   }
 });
 
@@ -99,7 +99,7 @@ t.test('what could leave the transaction, or is not held by it, is refused by it
     ['SET /*!50000DEFAULT*/ROLE NONE', /DEFAULT ROLE/],
   ];
   for (const [sql, reason] of refused) {
-    const refusal = readOnlyRefusal(sql);
+    const refusal = readOnlyRefusal({ sql });
     t.match(refusal, { errno: 1792, sqlState: '25006' }, sql.slice(0, 80));
     const [, said] = /^Cannot execute statement in a READ ONLY transaction \(--read_only\): (.*)$/.exec(
       refusal?.message ?? '',
@@ -120,7 +120,7 @@ t.test('a refusal is found soon in a long text', async (t) => {
     `${'/* '.repeat(5 * MiB)}SELECT 1`,
     `${'-- \n'.repeat(4 * MiB)}SELECT 1`,
   ]) {
-    readOnlyRefusal(sql);
+    readOnlyRefusal({ sql });
   }
   t.ok(performance.now() - start < 20_000, 'what takes time by the square of the length would take hours');
 });
