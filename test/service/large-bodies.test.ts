@@ -94,7 +94,7 @@ for (const database of await sharedServers()) {
     const name = `long_statements_${database.kind}`;
     await database.sql(`DROP DATABASE IF EXISTS ${name}; CREATE DATABASE ${name}`);
     const start = async (...options: string[]): Promise<string> => {
-      const sluice = await startSluice(['--mysql_url', `${database.url}${name}`, '--connections_max', '2', ...options]);
+      const sluice = await startSluice(['--mysql_url', `${database.url}${name}`, '--connections_max', '6', ...options]);
       t.teardown(() => sluice.stop());
       return sluice.url;
     };
