@@ -386,6 +386,13 @@ const numberOptions = {
     unit: 'bytes',
     help: 'a row, as JSON; one that is larger fails the statement',
   },
+  columns_max: {
+    default: 8_192,
+    min: 1,
+    max: 65_535,
+    unit: 'columns',
+    help: 'columns of a result; a statement that has more fails',
+  },
   results_bytes_max: {
     default: GiB,
     min: MiB,

@@ -61,7 +61,7 @@ const subjects: readonly (readonly [string, readonly string[]])[] = [
     'Results',
     [
       ...['result_timeout_secs', 'result_timeout_secs_max', 'wait_time_secs_max', 'page_rows_max', 'page_bytes_max'],
-      ...['buffer_rows_max', 'row_bytes_max', 'gzip_level', 'whole_results_max', 'removed_queries_max'],
+      ...['buffer_rows_max', 'row_bytes_max', 'columns_max', 'gzip_level', 'whole_results_max', 'removed_queries_max'],
     ],
   ],
   [

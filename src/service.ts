@@ -260,6 +260,7 @@ function build(
         pingMs: config.ping_secs * 1_000,
         killTimeoutMs: config.kill_timeout_secs * 1_000,
         rowBytesMax: config.row_bytes_max,
+        columnsMax: config.columns_max,
         paramsBytesMax: config.body_bytes_max,
         paramsMax: config.params_max,
         spill: {

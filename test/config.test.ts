@@ -51,6 +51,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   spill_wait_ms: [100, 0, 3_600_000],
   gzip_level: [1, 0, 9],
   row_bytes_max: [64 * MIB, 1024, 512 * MIB],
+  columns_max: [8_192, 1, 65_535],
   results_bytes_max: [1024 * MIB, MIB, 1024 * 1024 * MIB],
   body_bytes_max: [16 * MIB, 1024, 1024 * MIB],
   params_max: [65_535, 1, 65_535],

@@ -82,6 +82,7 @@ for (const server of await sharedServers()) {
       pingMs: 5_000,
       killTimeoutMs: 10_000,
       rowBytesMax: 16 * MiB,
+      columnsMax: 8_192,
       paramsBytesMax: 1024,
       paramsMax: 1024,
       spill,

@@ -113,6 +113,8 @@ export const causes = {
     own(90006, `the session ended before the statement was sent: its connection to the database was lost: ${reason}`),
   rowTooLarge: (max: number): Cause =>
     own(90007, `a row is larger than ${max} bytes as JSON (--row_bytes_max); select less of it, or raise the limit`),
+  columnsTooMany: (max: number): Cause =>
+    own(90007, `the result has more than ${max} columns (--columns_max); select fewer, or raise the limit`),
   manyResultSets: (): Cause =>
     own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be given back'),
   notUtf8: (): Cause =>

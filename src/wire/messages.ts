@@ -51,6 +51,8 @@ export interface WorkerLimits {
   /** How long a killed statement may take to end before its connection is closed under it. */
   readonly killTimeoutMs: number;
   readonly rowBytesMax: number;
+  /** Columns of one result. */
+  readonly columnsMax: number;
   /** Values of one statement's placeholders, each as often as it is used. */
   readonly paramsBytesMax: number;
   /** Placeholders of one statement, those that lists expand to included. */

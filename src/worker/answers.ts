@@ -16,6 +16,10 @@ import {
 
 /** Takes what a statement gives back. Bytes are only valid during a call. `ended` or `failed` comes last, once. */
 export interface ResultSink {
+  /** The most columns that a result may have; left out: any number. */
+  readonly columnsMax?: number;
+  /** A result has more columns, which are not read. */
+  tooManyColumns?(): void;
   /** @param definitions the same array for the same columns, as far as they are remembered */
   columns(definitions: readonly ColumnDefinition[]): void;
   /** Takes row packets in the kernel's memory (see `PacketReader`); left out by those who want them all in `row`. */
@@ -74,7 +78,9 @@ export class StatementAnswer implements Answer {
   readonly #extendedMetadata: boolean;
   readonly #takeRows: Answer['takeRows'];
   #expected: 'header' | 'column' | 'columns end' | 'row' = 'header';
-  #columnCount = 0;
+  /** Definitions that are still to come. */
+  #columnsLeft = 0;
+  #isSkipped = false;
   /** The packets of the definitions so far, each byte a character. */
   #columns: string[] = [];
   #sessionChanged = false;
@@ -100,12 +106,13 @@ export class StatementAnswer implements Answer {
       case 'header':
         return this.#header(bytes, start, end);
       case 'column':
-        this.#columns.push(bytes.toString('latin1', start, end));
-        if (this.#columns.length === this.#columnCount) this.#expected = 'columns end';
+        if (!this.#isSkipped) this.#columns.push(bytes.toString('latin1', start, end));
+        this.#columnsLeft--;
+        if (this.#columnsLeft === 0) this.#expected = 'columns end';
         return false;
       case 'columns end':
         this.#expected = 'row';
-        this.#sink.columns(definitionsOf(this.#columns, this.#extendedMetadata));
+        if (!this.#isSkipped) this.#sink.columns(definitionsOf(this.#columns, this.#extendedMetadata));
         return false;
       case 'row':
         if (isEof(bytes, start, end)) return this.#end(readEof(bytes, start));
@@ -126,8 +133,10 @@ export class StatementAnswer implements Answer {
     const first = bytes[start];
     if (first === 0x00) return this.#end(readOk(bytes, start, end));
     if (first === 0xfb) throw new LocalInfileError();
-    this.#columnCount = readColumnCount(bytes, start);
+    this.#columnsLeft = readColumnCount(bytes, start);
     this.#columns = [];
+    this.#isSkipped = this.#columnsLeft > (this.#sink.columnsMax ?? this.#columnsLeft);
+    if (this.#isSkipped) this.#sink.tooManyColumns?.();
     this.#expected = 'column';
     return false;
   }

@@ -77,6 +77,7 @@ interface More {
 /** What an execution needs of the lease that it runs in. */
 export interface ExecutionHost {
   readonly rowBytesMax: number;
+  readonly columnsMax: number;
   readonly spill: SpillLimits;
   readonly spillUsage: SpillUsage;
   /** @param transfer memory that is handed over instead of copied */
@@ -175,6 +176,21 @@ export class Execution implements ResultSink {
   /** Whether it may have changed its session, as far as the database tells; a failure does not tell. */
   get sessionChanged(): boolean {
     return this.#ending?.sessionChanged !== false || setsUnscoped(this);
+  }
+
+  get columnsMax(): number {
+    return this.#host.columnsMax;
+  }
+
+  tooManyColumns(): void {
+    const isFirst = this.#columns === null;
+    this.#columns ??= [];
+    if (isFirst) this.#columnsTold = true;
+    else this.#dropRows();
+    const cause = isFirst ? causes.columnsTooMany(this.columnsMax) : causes.manyResultSets();
+    this.#undeliverable ??= cause;
+    // What may write runs to its end, so that it is known what it has done.
+    if (isFirst && !this.#told && effectOf(this.sql) === 'read') this.#failHere(cause);
   }
 
   columns(definitions: readonly ColumnDefinition[]): void {

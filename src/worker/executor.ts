@@ -262,6 +262,7 @@ export class Executor implements Watched {
       message,
       {
         rowBytesMax: this.#limits.rowBytesMax,
+        columnsMax: this.#limits.columnsMax,
         spill: this.#limits.spill,
         spillUsage: this.#spillUsage,
         post: (news, transfer) => this.#post(news, transfer),

@@ -37,6 +37,37 @@ for (const server of await sharedServers()) {
       return ['affected_rows', 'last_insert_id', 'warnings'].map((name) => member(text, name));
     };
 
+    await t.test('a result with more columns than --columns_max fails its statement, and nothing else', async (t) => {
+      await server.sql(`CREATE TABLE ${database}.written (n INT)`);
+      const columns = (count: number): string => Array.from({ length: count }, (_, n) => `1 AS \`column ${n}\``).join();
+      await server.sql(
+        `\nDELIMITER ;;\nCREATE PROCEDURE ${database}.write_and_read() ` +
+          `BEGIN INSERT INTO written VALUES (1); SELECT ${columns(1_001)}; SELECT 1; END;;\n`,
+      );
+      const { url } = await start('--columns_max', '1000');
+      const tooMany = { code: 90007, message: /more than 1000 columns \(--columns_max\)/ };
+      for (const databend of [{}, { 'x-databend-query-id': '' }]) {
+        const headers = databend;
+        const body = { session: { database } };
+        const most = await query(url, `SELECT ${columns(1_000)}`, { headers, body });
+        t.equal(most.rows[0]?.length, 1_000);
+        const tooWide = `SELECT ${columns(1_001)} FROM information_schema.COLUMNS`;
+        t.match((await post(url, { sql: tooWide, ...body }, { headers })).json.error, {
+          ...tooMany,
+          code: 'x-databend-query-id' in headers ? 60007 : 90007,
+        });
+      }
+      const withParams = await query(url, `SELECT ?, ${columns(1_000)}`, { body: { params: [1] } });
+      t.match(withParams.last.error, { ...tooMany, outcome: 'rolled_back', retryable: false });
+
+      const session = (await query(url, 'SET @kept = 1', { body: { session: { max_idle_time: 60 } } })).last.session_id;
+      const inSession = async (sql: string) => query(url, sql, { body: { session: { id: session } } });
+      t.match((await inSession(`SELECT ${columns(1_001)}`)).last.error, { ...tooMany, outcome: 'rolled_back' });
+      t.match((await inSession('CALL write_and_read()')).last.error, { ...tooMany, outcome: 'committed' });
+      t.strictSame((await inSession('SELECT @kept, COUNT(*) FROM written')).rows, [[1, 1]]);
+      t.match((await inSession(`SELECT 1, ${columns(999)}`)).last.error, null);
+    });
+
     await t.test('E (newline): every answer with a body ends with one newline, which its length counts', async (t) => {
       const check = ({ body, headers }: Reply, name: string): void => {
         t.match(body, /[^\n]\n$/, name);

@@ -155,6 +155,7 @@ export function task(server: DatabaseServer, database: string | null, limits: Pa
       pingMs: 5_000,
       killTimeoutMs: 10_000,
       rowBytesMax: 64 * MiB,
+      columnsMax: 8_192,
       paramsBytesMax: 128 * MiB,
       paramsMax: 65_535,
       spill: noSpill,

@@ -116,6 +116,7 @@ class ByExecution extends Reading {
       { ...statement, creditBytes, creditRows },
       {
         rowBytesMax,
+        columnsMax: 8_192,
         spill: { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 },
         spillUsage: SpillUsage.forThreads(1, 0),
         post: (news, transfer) => this.#receive(structuredClone(news, { transfer: transfer ? [transfer] : [] })),
