@@ -190,7 +190,7 @@ export class Execution implements ResultSink {
     const cause = isFirst ? causes.columnsTooMany(this.columnsMax) : causes.manyResultSets();
     this.#undeliverable ??= cause;
     // What may write runs to its end, so that it is known what it has done.
-    if (isFirst && !this.#told && effectOf(this.sql) === 'read') this.#failHere(cause);
+    if (isFirst && !this.#told && effectOfText(this) === 'read') this.#failHere(cause);
   }
 
   columns(definitions: readonly ColumnDefinition[]): void {
