@@ -50,6 +50,8 @@ export class Delivery {
   readonly #pending: Batch[] = [];
   #pendingBytes = 0;
   #writing = false;
+  /** A write has failed when all that is pending was in memory: it stays there. */
+  #isDiskBad = false;
   #reading = false;
   /** Rows in the file and in `#pending` that have not been handed over. */
   #rowsLeft = 0;
@@ -160,7 +162,7 @@ export class Delivery {
   /** Writes the first of what is pending, if there is room for it. */
   #write(): void {
     const batch = this.#pending[0];
-    if (this.#writing || batch === undefined || this.#roomTimer !== null) return;
+    if (this.#writing || batch === undefined || this.#roomTimer !== null || this.#isDiskBad) return;
     const bytes = batch.buffer.byteLength;
     const file = this.#file;
     // When the file is full, it stays so until it has been read and is given up.
@@ -179,7 +181,10 @@ export class Delivery {
       (error: NodeJS.ErrnoException) => {
         this.#writing = false;
         this.#usage.release(bytes);
-        this.#fail(error);
+        // While the database still sends, what is pending would hold it up for as long as the reader likes.
+        this.#isDiskBad = this.#ended && this.#state === 'spilling';
+        if (this.#isDiskBad) this.#advance();
+        else this.#fail(error);
       },
     );
   }

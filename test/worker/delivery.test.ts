@@ -419,6 +419,30 @@ t.test('a folder that cannot be made fails the delivery, once, and nothing is le
   t.equal(stage.spilledRows, 0);
 });
 
+t.test('a write that fails when the statement has ended loses nothing: the rows are in memory', async (t) => {
+  for (const isWaiting of [false, true]) {
+    const folder = join(t.testdir({ file: '' }), 'file', 'spill');
+    const stage = await spilling(t, { folder, totalBytesMax: 10_000 });
+    if (isWaiting) t.equal(stage.usage.reserve(9_500), true);
+    for (let batch = 0; batch < 3; batch++) stage.send(1_000);
+    stage.end();
+    if (isWaiting) {
+      t.equal(stage.rowsToCome, 3, 'the end is told while there is no room');
+      stage.usage.release(9_500);
+    } else {
+      await until(() => stage.rowsToCome === 3);
+    }
+    await until(() => stage.usage.bytes === 0);
+    await delay(250);
+    stage.credit(GiB, 100);
+    await until(() => stage.done > 0).catch(() => t.fail(`${stage.posted.length} batches, ${stage.error}`));
+    t.equal(stage.posted.length, 4);
+    t.equal(stage.error, null);
+    t.strictSame(stage.faults, []);
+    t.equal(stage.usage.bytes, 0);
+  }
+});
+
 t.test('a file that loses what was written fails the delivery when it is read, also after the end', async (t) => {
   for (const isEnded of [false, true]) {
     const stage = await spilling(t);
