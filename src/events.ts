@@ -40,6 +40,17 @@ export type ServiceEvent =
       /** Only with --log_sql; a long statement is cut. */
       readonly sql?: string | undefined;
     }
+  /** Rows of a statement that had succeeded were lost before they were read, for `reason`; its readers get an error. */
+  | {
+      readonly type: 'rows_lost';
+      readonly query: string;
+      readonly session: string;
+      readonly user: string;
+      readonly client?: string;
+      readonly requestId?: string;
+      readonly code: number;
+      readonly reason: string;
+    }
   | { readonly type: 'query_removed'; readonly query: string; readonly user: string; readonly reason: string }
   | { readonly type: 'session_opened'; readonly session: string; readonly user: string }
   | { readonly type: 'session_ended'; readonly session: string; readonly user: string; readonly reason: string }

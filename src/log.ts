@@ -101,6 +101,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'certificate_refused':
       return 'error';
     case 'connection_lost':
+    case 'rows_lost':
     case 'listening_unprotected':
     case 'user_blocked':
     case 'journal_failed':

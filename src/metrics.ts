@@ -87,7 +87,7 @@ export class Metrics {
   );
   readonly #ownFailures = this.#total(
     'own_failures_total',
-    'Statements that failed with one of the error codes of this server (90001 and above), by code.',
+    'Statements that failed with one of the error codes of this server (90001 and above), by code, and results that lost rows after their statement had succeeded.',
     'code',
   );
   readonly #failedLogins = this.#total(
@@ -118,6 +118,9 @@ export class Metrics {
         this.#rowBytes.add(event.bytes);
         this.#spilledRowBytes.add(event.spilledBytes);
         if (event.code !== null && event.code >= 90_000) this.#ownFailures.add(1, `${event.code}`);
+        return;
+      case 'rows_lost':
+        this.#ownFailures.add(1, `${event.code}`);
         return;
       case 'login_failed':
         this.#failedLogins.add(1, event.isBlocked ? 'blocked' : 'denied');

@@ -237,6 +237,7 @@ export class Queries {
     for (const entry of this.#entries.values()) {
       clearTimeout(entry.timer);
       clearAway(entry);
+      entry.query.onRowsLost = null;
       entry.query.remove(causes.shuttingDown());
     }
     this.#entries.clear();
@@ -269,6 +270,8 @@ export class Queries {
     user.count--;
     if (user.count === 0) this.#users.delete(owner);
     const isLost = !query.isRead && reason !== closed;
+    // Its rows are given up, and not lost.
+    query.onRowsLost = null;
     query.remove(cause);
     const { state } = query;
     const code = state.name === 'Failed' ? state.failure.code : isLost ? cause.code : null;
@@ -293,11 +296,28 @@ export class Queries {
   #followToEnd(query: Query, user: UserQueries, sql: string | undefined): void {
     query.onSettled = () => {
       query.onSettled = null;
+      if (query.hasRowsToCome) query.onRowsLost = () => this.#observeRowsLost(query);
       user.running--;
       this.#observeSettled(query, sql);
       // One that its client has cancelled is not read any more.
       this.#checkRead();
     };
+  }
+
+  #observeRowsLost(query: Query): void {
+    const { id, sessionId, owner, origin } = query.identity;
+    const { state } = query.snapshot();
+    if (state.name !== 'Failed') return;
+    const { code, message } = state.failure;
+    this.#observe({
+      type: 'rows_lost',
+      query: id,
+      session: sessionId,
+      user: owner,
+      ...origin,
+      code,
+      reason: message,
+    });
   }
 
   #observeSettled(query: Query, sql: string | undefined): void {

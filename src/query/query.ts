@@ -102,8 +102,10 @@ export class Query implements StatementObserver {
   #identity: QueryIdentity;
   /** Made of its owner and its id once, as it is looked up several times (see removals.ts). */
   readonly key: string;
-  /** Called once, when the state has become final. */
+  /** Called once, when the state is no longer Running. */
   onSettled: (() => void) | null = null;
+  /** Called when the statement has succeeded, and becomes Failed because rows of it are lost. */
+  onRowsLost: (() => void) | null = null;
   /** Called when it is no more. */
   onRemoved: (() => void) | null = null;
   readonly #limits: QueryLimits;
@@ -175,6 +177,11 @@ export class Query implements StatementObserver {
   /** The statement runs in another session than the one that it was meant for. */
   moveTo(sessionId: string): void {
     this.#identity = { ...this.#identity, sessionId };
+  }
+
+  /** Whether rows on disk are still to come, which may be lost. */
+  get hasRowsToCome(): boolean {
+    return this.#rowsToCome > 0;
   }
 
   get isRunning(): boolean {
@@ -416,8 +423,9 @@ export class Query implements StatementObserver {
   }
 
   #settle(event: StateEvent): void {
-    const wasRunning = this.isRunning;
-    this.#state = nextState(this.#state, event);
+    const before = this.#state;
+    const wasRunning = before.name === 'Running';
+    this.#state = nextState(before, event);
     if (this.#state.name === 'Failed') {
       this.#rowsToCome = 0;
       this.#startedBytes += this.#ring.startedBytes;
@@ -431,6 +439,7 @@ export class Query implements StatementObserver {
     this.#account();
     this.#wakeIfReady();
     if (wasRunning) this.onSettled?.();
+    else if (this.#state !== before) this.onRowsLost?.();
   }
 
   /** All rows together take more memory than they may, and these came last. */

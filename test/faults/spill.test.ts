@@ -173,6 +173,38 @@ for (const server of await sharedServers()) {
       t.notMatch(sluice.log(), /"level":50/, 'it is no defect of ours');
     });
 
+    t.test('rows that are lost on disk after the statement has succeeded make it Failed, and are logged', async (t) => {
+      const random = seeded(t);
+      const orders = join(await temporaryFolder(t), 'orders');
+      writeFileSync(orders, '');
+      const environment = { NODE_OPTIONS: `--import=${preload}`, DISK_FAULTS: orders };
+      const { sluice } = await start(t, server, smallBuffers, environment);
+      const failing = 5;
+      for (let round = 0; round < failing; round++) {
+        const begun = (await post(sluice.url, { sql, ...noWait }, plain)).json;
+        t.match(await untilSettled(sluice, begun), { state: 'Succeeded', error: null });
+        writeFileSync(orders, `EIO ${random(6)} ${round} read`);
+        const { last, rows } = await readAll(sluice, begun);
+        writeFileSync(orders, '');
+        t.match(last, { state: 'Failed', data: [], error: { code: 90010, message: /disk/ } }, `after ${rows} rows`);
+        t.match((await get(sluice.url, begun.stats_uri)).json, { state: 'Failed', error: { code: 90010 } });
+        const lost = await until(
+          () =>
+            sluice
+              .log()
+              .split('\n')
+              .find((line) => line.includes('rows_lost') && line.includes(begun.id)),
+          (line) => line !== undefined,
+        );
+        t.match(JSON.parse(lost ?? ''), { level: 40, user: 'root', code: 90010, reason: /disk/ });
+      }
+      t.match((await get(sluice.url, '/metrics')).text, `sluice_own_failures_total{code="90010"} ${failing}`);
+      const done = (await post(sluice.url, { sql, ...noWait }, plain)).json;
+      t.match(await untilSettled(sluice, done), { state: 'Succeeded' });
+      await get(sluice.url, done.final_uri);
+      t.equal(sluice.log().split('rows_lost').length, failing + 1, 'rows that their client does not want are not lost');
+    });
+
     t.test('a disk that is really full, and one that is really read-only', async (t) => {
       const dataDir = await temporaryFolder(t);
       const folder = join(dataDir, 'spill');

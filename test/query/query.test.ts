@@ -37,12 +37,14 @@ class Stage {
   cancels = 0;
   asks = 0;
   settled = 0;
+  lost = 0;
   place: number | null = null;
 
   constructor(changed: Partial<QueryLimits> = {}, buffers = buffersOf()) {
     this.buffers = buffers;
     this.query = new Query({ id: 'q', sessionId: 's', owner: 'u' }, { ...limits, ...changed }, buffers);
     this.query.onSettled = () => this.settled++;
+    this.query.onRowsLost = () => this.lost++;
   }
 
   /** A statement that has been handed to a session, and sent to the database. */
@@ -963,6 +965,7 @@ t.test('rows that are lost after the end make a success a failure, which says th
     t.equal(page.next, null);
     t.equal(textOf(first.rows), '[1],[2],[3]', 'but what was handed out stays');
     t.equal(stage.settled, 1, 'it is not settled twice');
+    t.equal(stage.lost, 1);
     t.equal(stage.query.nextPage, null);
     stage.query.remove(causes.cancelled());
     t.equal(stage.cancels, 0);
