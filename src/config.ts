@@ -349,7 +349,7 @@ const numberOptions = {
     min: MiB,
     max: 1024 * GiB,
     unit: 'bytes',
-    help: 'memory for the rows of all queries, three quarters of it for one user at most; when it is used up, new statements wait',
+    help: 'memory for the rows of all queries, three quarters of it for one user at most; when it is used up, new statements and rows of 1 MiB and more wait',
   },
   spill_bytes_max: {
     default: GiB,

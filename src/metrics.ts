@@ -13,6 +13,8 @@ export interface Levels {
   readonly databaseUp: () => number;
   readonly heldBytes: () => number;
   readonly reservedBytes: () => number;
+  readonly largeRowBytes: () => number;
+  readonly waitingLargeRows: () => number;
   readonly requestBytes: () => number;
   readonly spilledBytes: () => number;
   readonly httpConnections: () => number;
@@ -247,6 +249,14 @@ export class Metrics {
       reserved_bytes: [
         'Memory reserved for rows, in bytes: those that are held, and those that statements may still send.',
         levels.reservedBytes,
+      ],
+      large_row_bytes: [
+        'Memory reserved for rows of 1 MiB and more that are received from the database or written to disk, in bytes.',
+        levels.largeRowBytes,
+      ],
+      waiting_large_rows: [
+        'Rows of 1 MiB and more that the database waits to send because there is no memory for them.',
+        levels.waitingLargeRows,
       ],
       request_bytes: [
         'Memory reserved for requests, in bytes: bodies, statements and their parameters.',

@@ -15,6 +15,7 @@ import { Statements } from './http/statements.ts';
 import { type Levels, Metrics, observeWith } from './metrics.ts';
 import { Handles } from './protocol/databend/session.ts';
 import { Buffers } from './query/buffers.ts';
+import { LargeRows } from './query/large-rows.ts';
 import { Queries } from './query/queries.ts';
 import { Queue } from './query/queue.ts';
 import { RequestMemory } from './query/request-memory.ts';
@@ -275,6 +276,12 @@ function build(
     },
     observe,
   );
+  const buffers = new Buffers({
+    bytesMax: config.buffer_bytes_max,
+    heldBytesMax: config.results_bytes_max,
+    queryBytesMax: config.query_buffer_bytes_max,
+  });
+  const largeRows = new LargeRows(buffers);
   const leases = new Leases(
     {
       defaultDatabase: database.name,
@@ -284,6 +291,7 @@ function build(
       // Each login opens a connection, which the statement that it was for is to find.
       loginWaitMs: config.connect_timeout_secs * 1_000,
       connectionAgeMs: Math.max(config.auth_cache_secs, 1) * 1_000,
+      largeRowMemory: largeRows,
     },
     workers,
     observe,
@@ -323,11 +331,6 @@ function build(
     },
     observe,
   );
-  const buffers = new Buffers({
-    bytesMax: config.buffer_bytes_max,
-    heldBytesMax: config.results_bytes_max,
-    queryBytesMax: config.query_buffer_bytes_max,
-  });
   const requestMemory = new RequestMemory({
     max: config.request_bytes_max,
     perUserMax: requestBytesPerUserMax(config),
@@ -335,7 +338,11 @@ function build(
   const queue = new Queue({ waitingMax: config.queue_max, waitMs: config.queue_wait_secs * 1_000 }, (user) =>
     buffers.hasRoomFor(user),
   );
-  buffers.onRoom = leases.onFree = () => queue.advance();
+  leases.onFree = () => queue.advance();
+  buffers.onRoom = () => {
+    largeRows.advance();
+    queue.advance();
+  };
   const readiness = new Readiness(leases, database.user, database.password, observe);
   const limits = {
     bodyBytesMax: config.body_bytes_max,
@@ -382,6 +389,8 @@ function build(
     databaseUp: () => (troubles.has('database_unavailable') || troubles.has('database_login_refused') ? 0 : 1),
     heldBytes: () => buffers.heldBytes,
     reservedBytes: () => buffers.reservedBytes,
+    largeRowBytes: () => largeRows.reservedBytes,
+    waitingLargeRows: () => largeRows.waiting,
     requestBytes: () => requestMemory.reservedBytes,
     spilledBytes: () => spillUsage.bytes,
     httpConnections: () => server.connections,

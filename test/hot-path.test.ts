@@ -8,6 +8,7 @@ import { MessageChannel, MessagePort } from 'node:worker_threads';
 import t from 'tap';
 import { pageBody } from '#src/protocol/v1/response.js';
 import { Buffers } from '#src/query/buffers.js';
+import { LargeRows } from '#src/query/large-rows.js';
 import { Query } from '#src/query/query.js';
 import { Lease } from '#src/session/lease.js';
 import { Link } from '#src/wire/link.js';
@@ -89,7 +90,10 @@ for (const server of await sharedServers()) {
       readOnly: false,
     };
     const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits, slot: 0, spillUsage });
-    const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' });
+    const largeRows = new LargeRows(
+      new Buffers({ bytesMax: 512 * MiB, heldBytesMax: 1024 * MiB, queryBytesMax: 32 * MiB }),
+    );
+    const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' }, largeRows);
     t.teardown(async () => {
       link.close();
       await served;

@@ -57,10 +57,34 @@ export class Buffers {
     return this.#heldBytes;
   }
 
-  /** Whether one more query of the user may begin. */
-  hasRoomFor(user: string): boolean {
-    const held = this.#users.get(user)?.reservedBytes ?? 0;
-    return mayTake(this.#reservable, held, this.floorBytes, this.#bytesMax - this.#reservedBytes);
+  /** The most that one user may reserve. */
+  get perUserMax(): number {
+    return this.#reservable.perUserMax;
+  }
+
+  /** What is not reserved; negative if large rows take more than the budget. */
+  get freeBytes(): number {
+    return this.#bytesMax - this.#reservedBytes;
+  }
+
+  /** What a user has reserved. */
+  reservedBytesOf(user: string): number {
+    return this.#users.get(user)?.reservedBytes ?? 0;
+  }
+
+  /** Whether a user may reserve so much more; left out: for one more query. */
+  hasRoomFor(user: string, bytes = this.floorBytes): boolean {
+    return mayTake(this.#reservable, this.reservedBytesOf(user), bytes, this.#freeWithinShares());
+  }
+
+  /** What is free if no user counts with more than its share, which few rows of great size can exceed. */
+  #freeWithinShares(): number {
+    if (this.freeBytes >= 0) return this.freeBytes;
+    const { max, perUserMax } = this.#reservable;
+    let free = max;
+    const reserved = [...this.#users.values()].map(({ reservedBytes }) => reservedBytes).sort((a, b) => b - a);
+    for (const bytes of reserved) free -= Math.min(bytes, (free * perUserMax) / max);
+    return free;
   }
 
   /** What a window of that size may grow to. */

@@ -137,6 +137,8 @@ export class Query implements StatementObserver {
   #handle: StatementHandle | null = null;
   #columns = noColumns;
   #columnsBytes = 0;
+  /** Of a large row in the worker that finds no room on disk. */
+  #unwrittenBytes = 0;
   /** Rows, and the memory of batches, that the worker has sent and not yet been credited for. */
   #unread = { rows: 0, bytes: 0 };
   #result = { rows: 0, bytes: 0 };
@@ -370,6 +372,12 @@ export class Query implements StatementObserver {
     this.#count(this.#result, rows, bytes);
   }
 
+  unwritten(bytes: number): void {
+    this.#unwrittenBytes = bytes;
+    this.#account();
+    if (bytes > 0 && this.#share.isOver) this.#overflow();
+  }
+
   examined(rows: number | null, estimatedRows: number | null): void {
     if (rows !== null) this.#examinedRows = Math.max(this.#examinedRows ?? 0, rows);
     this.#estimatedRows = estimatedRows ?? this.#estimatedRows;
@@ -428,6 +436,7 @@ export class Query implements StatementObserver {
     this.#state = nextState(before, event);
     if (this.#state.name === 'Failed') {
       this.#rowsToCome = 0;
+      this.#unwrittenBytes = 0;
       this.#startedBytes += this.#ring.startedBytes;
       this.#ring.clear();
     }
@@ -523,7 +532,7 @@ export class Query implements StatementObserver {
   #account(last: Rows = this.#pages.last?.rows ?? noRows): void {
     const ringBytes = this.#ring.heldBytes;
     const windowBytes = this.#startedAt !== null && this.#isToCome ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
-    let otherBytes = last.heldBytes + this.#startedBytes + this.#columnsBytes;
+    let otherBytes = last.heldBytes + this.#startedBytes + this.#columnsBytes + this.#unwrittenBytes;
     if (this.#sending !== null) {
       // The last page's are counted already, with it or with what is left of their batch.
       const counted = buffersOf(last);

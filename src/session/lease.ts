@@ -6,6 +6,8 @@ import { effectOfText, type SqlText } from '../wire/sql-traits.ts';
 import type {
   Afterwards,
   Column,
+  LargeRowMemory,
+  LargeRowReservation,
   SessionState,
   StatementHandle,
   StatementObserver,
@@ -84,10 +86,16 @@ export class Lease extends EventEmitter<LeaseEvents> {
   /** Those before it of which rows are to come, by their numbers. */
   readonly #trailing = new Map<number, Told>();
   #opened: { resolve: () => void; reject: (error: Error) => void } | null = null;
+  readonly #user: string;
+  readonly #largeRowMemory: LargeRowMemory;
+  /** For the large rows that the worker holds, by the numbers of their statements. */
+  readonly #largeRows = new Map<number, LargeRowReservation>();
 
-  private constructor(channel: LeaseChannel) {
+  private constructor(channel: LeaseChannel, user: string, largeRowMemory: LargeRowMemory) {
     super();
     this.#channel = channel;
+    this.#user = user;
+    this.#largeRowMemory = largeRowMemory;
     channel.on('message', (message) => this.#receive(message));
     channel.on('close', (reason = 'its worker thread ended') => this.#end(reason));
   }
@@ -96,8 +104,8 @@ export class Lease extends EventEmitter<LeaseEvents> {
    * @param channel to a worker
    * @throws RefusedError
    */
-  static async open(channel: LeaseChannel, login: Login): Promise<Lease> {
-    const lease = new Lease(channel);
+  static async open(channel: LeaseChannel, login: Login, largeRowMemory: LargeRowMemory): Promise<Lease> {
+    const lease = new Lease(channel, login.user, largeRowMemory);
     const opened = new Promise<void>((resolve, reject) => {
       lease.#opened = { resolve, reject };
     });
@@ -192,6 +200,14 @@ export class Lease extends EventEmitter<LeaseEvents> {
       // Whoever ends the session over it does not keep the statement's end from being told.
       if (message.session !== undefined && isToldState) this.holder?.onLeft(message.session);
       if (message.idle) this.#becomeIdle();
+      return;
+    }
+    if (message.type === 'large_row') {
+      this.#reserveLargeRow(message.statement, message.bytes);
+      return;
+    }
+    if (message.type === 'unwritten') {
+      this.#find(message.statement)?.observer.unwritten(message.bytes);
       return;
     }
     // What is in the same parcel as the end of the lease is still handed over.
@@ -294,8 +310,19 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.holder?.onLost(reason);
   }
 
+  /** The worker gives the reservation back by a message, or the channel is closed, whatever ends the statement. */
+  #reserveLargeRow(statement: number, bytes: number): void {
+    this.#largeRows.get(statement)?.release();
+    this.#largeRows.delete(statement);
+    if (bytes === 0) return;
+    const granted = (): void => this.#channel.post({ type: 'room', statement });
+    this.#largeRows.set(statement, this.#largeRowMemory.reserve(this.#user, bytes, granted));
+  }
+
   /** Nothing more will be told. */
   #end(reason: string): void {
+    for (const reservation of this.#largeRows.values()) reservation.release();
+    this.#largeRows.clear();
     this.#lose(reason, true, false);
     for (const told of this.#trailing.values()) this.#fail(told, reason, true);
     if (this.#last !== null) this.#fail(this.#last, reason, true);

@@ -3,6 +3,7 @@ import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { mayTake, type SharedLimit } from '../share.ts';
 import type { Login } from '../wire/messages.ts';
+import type { LargeRowMemory } from '../wire/statement.ts';
 import { Lease, RefusedError } from './lease.ts';
 import { OpenBackoff } from './open-backoff.ts';
 import type { WorkerPool } from './worker-pool.ts';
@@ -23,6 +24,7 @@ export interface LeasesOptions {
   readonly connectionAgeMs: number;
   /** How long a login is tried again while the database accepts no more connections. */
   readonly loginWaitMs: number;
+  readonly largeRowMemory: LargeRowMemory;
 }
 
 /** Whose connection: connections are shared only between statements of the same user, password and schema. */
@@ -236,7 +238,7 @@ export class Leases {
     const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
     let lease: Lease;
     try {
-      lease = await Lease.open(this.#workers.connect(login), login);
+      lease = await Lease.open(this.#workers.connect(login), login, this.#options.largeRowMemory);
     } catch (error) {
       if (error instanceof RefusedError) this.#refused(error, owner);
       throw error;

@@ -86,6 +86,8 @@ export type ToWorker =
   | (StatementRequest & { readonly type: 'execute'; readonly statement: number; readonly after: Afterwards })
   | { readonly type: 'credit'; readonly statement: number; readonly bytes: number; readonly rows: number }
   | { readonly type: 'cancel'; readonly statement: number }
+  /** The memory that `large_row` asked for is reserved. */
+  | { readonly type: 'room'; readonly statement: number }
   | { readonly type: 'examine'; readonly statement: number }
   /** Close the connection, and the channel when the rows of ended statements are handed over. */
   | { readonly type: 'close' };
@@ -130,6 +132,13 @@ export type FromWorker =
       /** With the end: what `idle` says. */
       readonly idle?: true;
     }
+  /**
+   * A row of up to so many bytes is about to be received; it is not read before `room` comes. 0: the statement holds no large
+   * row any more, or needs none.
+   */
+  | { readonly type: 'large_row'; readonly statement: number; readonly bytes: number }
+  /** See `StatementObserver.unwritten`. */
+  | { readonly type: 'unwritten'; readonly statement: number; readonly bytes: number }
   /** See `StatementObserver.examined`. */
   | {
       readonly type: 'examined';

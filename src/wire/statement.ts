@@ -72,6 +72,26 @@ export function rowEndsOffset(length: number): number {
   return (length + 3) & ~3;
 }
 
+/**
+ * Smaller rows are received without a reservation. A larger one is reserved before it is read from the database's socket (see
+ * `LargeRowMemory`).
+ */
+export const largeRowBytesMin = 1024 * 1024;
+
+/** Memory for large rows while worker threads receive, encode and write them. */
+export interface LargeRowMemory {
+  /**
+   * Reserves memory for one row of a user, perhaps later.
+   * @param granted called once, when the memory is reserved; perhaps before this method returns
+   */
+  reserve(user: string, bytes: number, granted: () => void): LargeRowReservation;
+}
+
+export interface LargeRowReservation {
+  /** Gives the memory back, or stops waiting for it. Does nothing the second time. */
+  release(): void;
+}
+
 /** How a statement came to its end in the database. `lastInsertId` is decimal text, since it may exceed 2^53. */
 export interface Outcome {
   readonly affectedRows: string;
@@ -179,6 +199,8 @@ export interface StatementObserver {
   rows(batch: Batch, spilled: boolean): void;
   /** So many rows, and bytes of JSON, more have been put to disk. */
   spilled(rows: number, bytes: number): void;
+  /** Memory of a large row that the worker holds because there is no room for it on disk; 0: none. */
+  unwritten(bytes: number): void;
   /**
    * @param rows the database's count of rows examined so far; null if it gives none
    * @param estimatedRows its estimate of the rows to examine; null if it gives none, or none now

@@ -24,6 +24,8 @@ export interface ResultSink {
   columns(definitions: readonly ColumnDefinition[]): void;
   /** Takes row packets in the kernel's memory (see `PacketReader`); left out by those who want them all in `row`. */
   rows?(from: number, to: number): KernelStop;
+  /** See `PacketReader.wantsLarge`, of a row; left out by those who want them all. */
+  wantsLargeRow?(bytesMax: number): boolean;
   /** Takes one row's payload, `bytes[start, end)`, that was not for the kernel. */
   row(bytes: Buffer, start: number, end: number): void;
   /** A row is larger than any may be, and is dropped. */
@@ -56,6 +58,7 @@ export interface Answer {
   readonly takeRows: ((from: number, to: number) => KernelStop) | null;
   /** @returns whether that was its last packet */
   packet(bytes: Buffer, start: number, end: number): boolean;
+  wantsLarge(bytesMax: number): boolean;
   payloadTooLarge(): void;
   failed(error: DriverError): void;
 }
@@ -119,6 +122,10 @@ export class StatementAnswer implements Answer {
         this.#sink.row(bytes, start, end);
         return false;
     }
+  }
+
+  wantsLarge(bytesMax: number): boolean {
+    return this.#expected !== 'row' || this.#sink.wantsLargeRow?.(bytesMax) !== false;
   }
 
   payloadTooLarge(): void {
@@ -194,6 +201,10 @@ export class PlainAnswer implements Answer {
     return false;
   }
 
+  wantsLarge(): boolean {
+    return !this.#inRows;
+  }
+
   payloadTooLarge(): void {}
 }
 
@@ -226,6 +237,10 @@ export class PrepareAnswer implements Answer {
     }
     if (this.#definitions > 0) return false;
     this.#done(this.#prepared);
+    return true;
+  }
+
+  wantsLarge(): boolean {
     return true;
   }
 

@@ -74,6 +74,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
         return connection.#answers[0]?.takeRows ?? null;
       },
       packet: (bytes: Buffer, start: number, end: number) => this.#packet(bytes, start, end),
+      wantsLarge: (bytesMax: number) => this.#answers[0]?.wantsLarge(bytesMax) ?? true,
       payloadTooLarge: () => this.#answers[0]?.payloadTooLarge(),
     };
     this.#stream = new PacketStream(kernel, reader, rowBytesMax);
@@ -279,6 +280,11 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     });
   }
 
+  /** Drops the large row that is being received. */
+  dropLarge(): void {
+    this.#stream.dropLarge();
+  }
+
   /** Says goodbye to an idle connection. */
   close(): void {
     if (this.#closed) return;
@@ -290,6 +296,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
   destroy(): void {
     this.#closed = true;
     this.#driver.stream.destroy();
+    this.#stream.dropLarge();
     const answers = this.#answers.splice(0);
     // Not before the caller has done what it destroys the connection for.
     queueMicrotask(() => {

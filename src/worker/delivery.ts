@@ -1,6 +1,6 @@
 import type { SpillLimits } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
-import type { Batch } from '../wire/statement.ts';
+import { type Batch, largeRowBytesMin } from '../wire/statement.ts';
 import { SpillFile } from './spill-file.ts';
 
 /** Batches that wait to be written; the database waits when there are more. */
@@ -16,6 +16,10 @@ const roomRetryMs = 100;
 export interface DeliveryHost {
   post(batch: Batch, fromDisk: boolean): void;
   spilled(rows: number, bytes: number): void;
+  /** A large batch of so many bytes stays in memory because there is no room for it on disk; 0: it is gone. */
+  unwritten(bytes: number): void;
+  /** A large batch that was about to be written is written, handed over or dropped. */
+  largeGone(): void;
   /** The reader takes no more: stop the database. */
   pause(): void;
   resume(): void;
@@ -49,6 +53,10 @@ export class Delivery {
   /** Batches behind those in the file; the first may be about to be written. */
   readonly #pending: Batch[] = [];
   #pendingBytes = 0;
+  /** Of the large batch in `#pending`; there is one at most, as the database is paused behind it. */
+  #largeBytes = 0;
+  /** The host has been told that the large batch is not being written. */
+  #isUnwritten = false;
   #writing = false;
   /** A write has failed when all that is pending was in memory: it stays there. */
   #isDiskBad = false;
@@ -76,6 +84,11 @@ export class Delivery {
     return this.#paused;
   }
 
+  /** Whether a large batch waits to be written, or is being written. */
+  get hasLarge(): boolean {
+    return this.#largeBytes > 0;
+  }
+
   /** Rows that the next batch may have. */
   get rowsWanted(): number {
     return this.#state === 'spilling' ? this.#rowsMax : this.#creditRows;
@@ -86,6 +99,7 @@ export class Delivery {
     if (this.#state === 'spilling') {
       this.#pending.push(batch);
       this.#pendingBytes += batch.buffer.byteLength;
+      if (batch.buffer.byteLength >= largeRowBytesMin) this.#largeBytes = batch.buffer.byteLength;
       this.#rowsLeft += batch.rows;
       this.#write();
       if (this.#pendingBytes > pendingBytesMax) this.#pause();
@@ -131,6 +145,7 @@ export class Delivery {
     this.#state = 'closed';
     for (const timer of [this.#spillTimer, this.#roomTimer]) if (timer !== null) clearTimeout(timer);
     this.#pending.length = 0;
+    this.#forgetLarge();
     this.#closeFile();
     // The database cannot end while nobody reads what it sends.
     this.#resume();
@@ -166,9 +181,13 @@ export class Delivery {
     const bytes = batch.buffer.byteLength;
     const file = this.#file;
     // When the file is full, it stays so until it has been read and is given up.
-    if (file !== null && (file.bytes + bytes > this.#limits.bytesMax || file.unread >= extentsMax)) return;
-    if (bytes > this.#limits.bytesMax) return;
+    const isFull = file !== null && (file.bytes + bytes > this.#limits.bytesMax || file.unread >= extentsMax);
+    if (isFull || bytes > this.#limits.bytesMax) {
+      this.#reportUnwritten();
+      return;
+    }
     if (!this.#usage.reserve(bytes)) {
+      this.#reportUnwritten();
       this.#roomTimer = setTimeout(() => {
         this.#roomTimer = null;
         this.#write();
@@ -208,9 +227,25 @@ export class Delivery {
 
   /** Takes the first batch from what is pending. */
   #drop(): void {
-    const batch = this.#pending.shift();
-    this.#pendingBytes -= batch?.buffer.byteLength ?? 0;
+    const bytes = this.#pending.shift()?.buffer.byteLength ?? 0;
+    this.#pendingBytes -= bytes;
+    if (bytes >= largeRowBytesMin) this.#forgetLarge();
     if (this.#pendingBytes <= pendingBytesMax / 2) this.#resume();
+  }
+
+  #reportUnwritten(): void {
+    if (this.#largeBytes === 0 || this.#isUnwritten) return;
+    this.#isUnwritten = true;
+    this.#host.unwritten(this.#largeBytes);
+  }
+
+  #forgetLarge(): void {
+    if (this.#largeBytes === 0) return;
+    const wasUnwritten = this.#isUnwritten;
+    this.#largeBytes = 0;
+    this.#isUnwritten = false;
+    if (wasUnwritten) this.#host.unwritten(0);
+    else this.#host.largeGone();
   }
 
   /** Does whatever can be done next. */

@@ -74,6 +74,9 @@ interface More {
   readonly idle?: boolean;
 }
 
+/** What a statement tells of the memory of its large rows. */
+type LargeRowNews = FromWorker & { type: 'large_row' | 'unwritten' };
+
 /** What an execution needs of the lease that it runs in. */
 export interface ExecutionHost {
   readonly rowBytesMax: number;
@@ -81,11 +84,13 @@ export interface ExecutionHost {
   readonly spill: SpillLimits;
   readonly spillUsage: SpillUsage;
   /** @param transfer memory that is handed over instead of copied */
-  post(message: News, transfer?: ArrayBuffer): void;
+  post(message: News | LargeRowNews, transfer?: ArrayBuffer): void;
   /** How the main thread is told of columns. */
   toldAs(columns: readonly Column[]): ToldColumns;
   pause(): void;
   resume(): void;
+  /** Drops the large row that is being received. */
+  dropLarge(): void;
   /** It has failed on our side: the statement is to be ended in the database. */
   stop(): void;
   /** The statement has ended in the database; `error` is why it failed, if the database is to be believed. */
@@ -127,6 +132,10 @@ export class Execution implements ResultSink {
   #undeliverable: Cause | null = null;
   #ending: Ending | null = null;
   #ended = false;
+  /** `asked`: memory for the next row, which is large; `granted`: until the row is handed over or written to disk. */
+  #largeRow: 'none' | 'asked' | 'granted' = 'none';
+  /** Its delivery has paused the connection. */
+  #isHeldUp = false;
   #flushTimer: NodeJS.Timeout | null = null;
   /** The first news waits for no more than what has arrived already. */
   #firstFlush: NodeJS.Immediate | null = null;
@@ -227,6 +236,26 @@ export class Execution implements ResultSink {
     if (this.#encoder === null) return;
     if (this.#encoder.append(bytes, start, end)) this.#afterRows();
     else this.rowTooLarge();
+    if (this.#largeRow !== 'none' && this.#delivery?.hasLarge !== true) this.#releaseLargeRow();
+  }
+
+  wantsLargeRow(bytesMax: number): boolean {
+    if (this.#encoder === null) return false;
+    if (this.#largeRow !== 'none') return true;
+    // Without rows before it, nothing but the row itself can use up the reader's credit while memory is reserved for it.
+    this.#flush(true);
+    if (this.#isHeldUp) return true;
+    this.#largeRow = 'asked';
+    this.#host.pause();
+    this.#host.post({ type: 'large_row', statement: this.number, bytes: bytesMax });
+    return true;
+  }
+
+  /** The memory for the large row is reserved. */
+  roomGranted(): void {
+    if (this.#largeRow !== 'asked') return;
+    this.#largeRow = 'granted';
+    this.#resume();
   }
 
   rowTooLarge(): void {
@@ -408,8 +437,19 @@ export class Execution implements ResultSink {
     return new Delivery(this.#creditBytes, this.#creditRows, host.spill, host.spillUsage, {
       post: (batch, fromDisk) => this.#post(batch, null, { fromDisk }),
       spilled: (rows, bytes) => this.#post(null, null, { spilled: { rows, bytes } }),
-      pause: () => host.pause(),
-      resume: () => host.resume(),
+      unwritten: (bytes) => {
+        host.post({ type: 'unwritten', statement: this.number, bytes });
+        this.#releaseLargeRow();
+      },
+      largeGone: () => this.#releaseLargeRow(),
+      pause: () => {
+        this.#isHeldUp = true;
+        host.pause();
+      },
+      resume: () => {
+        this.#isHeldUp = false;
+        this.#resume();
+      },
       hungry: () => this.#flush(),
       failed: (error) => this.#lose(error),
       done: () => host.delivered(),
@@ -453,6 +493,21 @@ export class Execution implements ResultSink {
     this.#cancelFlush();
     this.#encoder?.release();
     this.#encoder = null;
+    if (this.#largeRow === 'none' || this.#delivery?.hasLarge) return;
+    this.#host.dropLarge();
+    this.#releaseLargeRow();
+  }
+
+  #releaseLargeRow(): void {
+    const state = this.#largeRow;
+    if (state === 'none') return;
+    this.#largeRow = 'none';
+    this.#host.post({ type: 'large_row', statement: this.number, bytes: 0 });
+    if (state === 'asked') this.#resume();
+  }
+
+  #resume(): void {
+    if (!this.#isHeldUp && this.#largeRow !== 'asked') this.#host.resume();
   }
 }
 

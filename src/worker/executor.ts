@@ -216,12 +216,14 @@ export class Executor implements Watched {
         return;
       case 'credit':
       case 'cancel':
+      case 'room':
       case 'examine': {
         if (this.#tellTrailing(message)) return;
         const execution = this.#execution;
         // The message may have crossed with the statement's end; the number keeps it off the next one.
         if (execution === null || execution.number !== message.statement) return;
         if (message.type === 'credit') execution.credit(message.bytes, message.rows);
+        else if (message.type === 'room') execution.roomGranted();
         else if (message.type === 'examine') void this.#examine(execution);
         else if (execution.hasEnded) execution.abandon();
         else this.#stop(execution);
@@ -269,6 +271,7 @@ export class Executor implements Watched {
         toldAs: (columns) => this.#toldAs(columns),
         pause: () => connection.pause(),
         resume: () => connection.resume(),
+        dropLarge: () => connection.dropLarge(),
         stop: () => this.#stop(execution),
         ended: (error) => this.#ended(connection, surroundings, execution, error),
         delivered: () => this.#forget(execution),

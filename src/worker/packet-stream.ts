@@ -1,3 +1,4 @@
+import { largeRowBytesMin } from '../wire/statement.ts';
 import { headroomBytes, type Kernel, type KernelStop, kernelStop, readBytes } from './kernel.ts';
 
 const headerBytes = 4;
@@ -15,6 +16,12 @@ export interface PacketReader {
   readonly takeRows: ((from: number, to: number) => KernelStop) | null;
   /** Takes one packet's payload, `bytes[start, end)`. */
   packet(bytes: Buffer, start: number, end: number): void;
+  /**
+   * A payload of `largeRowBytesMin` or more, and of at most `bytesMax`, is about to arrive. If the reader pauses the stream, it
+   * is asked again when the stream is resumed.
+   * @returns whether the reader wants the payload; if not, it is dropped
+   */
+  wantsLarge(bytesMax: number): boolean;
   /** A payload of more than `payloadBytesMax` is about to arrive; it will be dropped. */
   payloadTooLarge(): void;
 }
@@ -27,7 +34,7 @@ interface LargePayload {
   missing: number;
   /** Whether another packet goes on with the payload. */
   continued: boolean;
-  /** It is too large: its bytes are counted, and dropped. */
+  /** It is too large, or not wanted: its bytes are counted, and dropped. */
   dropped: boolean;
 }
 
@@ -79,6 +86,13 @@ export class PacketStream {
     return this.#paused;
   }
 
+  /** Drops the large payload that is being put together, what is still to come of it included. */
+  dropLarge(): void {
+    if (this.#large === null) return;
+    this.#large.dropped = true;
+    this.#large.bytes = noBytes;
+  }
+
   /** Hands out nothing more, even of what has been received, until `resume`. */
   pause(): void {
     this.#paused = true;
@@ -120,7 +134,18 @@ export class PacketStream {
       } else if (headerBytes + length <= headroomBytes) {
         break;
       } else {
-        this.#large = { bytes: noBytes, length: 0, missing: 0, continued: true, dropped: false };
+        const bytesMax = length === continuedLength ? this.#payloadBytesMax : length;
+        const isTooLarge = length > this.#payloadBytesMax;
+        const isWanted = isTooLarge || length < largeRowBytesMin || this.#reader.wantsLarge(bytesMax);
+        if (this.#paused) break;
+        this.#large = {
+          // The length of a payload of several packets is not known before its last one. Memory that is not written to takes none.
+          bytes: isWanted && !isTooLarge ? Buffer.allocUnsafeSlow(bytesMax) : noBytes,
+          length: 0,
+          missing: 0,
+          continued: true,
+          dropped: !isWanted,
+        };
         this.#extend(this.#large, length);
         from += headerBytes;
       }
@@ -136,11 +161,6 @@ export class PacketStream {
       large.dropped = true;
       large.bytes = noBytes;
       this.#reader.payloadTooLarge();
-    }
-    if (!large.dropped) {
-      const bytes = Buffer.allocUnsafeSlow(large.length + length);
-      large.bytes.copy(bytes);
-      large.bytes = bytes;
     }
     this.#finish(large);
   }

@@ -42,6 +42,17 @@ t.test(
   },
 );
 
+t.test('a user whose large rows exceed the budget leaves the others what it always leaves them', async (t) => {
+  const buffers = buffersOf({ bytesMax: 64 * MiB });
+  new Share(buffers, 'a').set(200 * MiB, 200 * MiB);
+  t.notOk(buffers.hasRoomFor('a'));
+  const shares: Share[] = [];
+  for (; buffers.hasRoomFor('b'); shares.push(new Share(buffers, 'b'))) shares.at(-1)?.set(buffers.floorBytes, 0);
+  t.ok(shares.length >= 40, `${shares.length} statements of another user may begin`);
+  new Share(buffers, 'b').set(100 * MiB, 100 * MiB);
+  t.ok(buffers.hasRoomFor('c'));
+});
+
 t.test('B1: when there is too much, it is too much for those alone who hold more than their part', async (t) => {
   const buffers = buffersOf({ heldBytesMax: 100 });
   const [large, small] = [new Share(buffers, 'a'), new Share(buffers, 'b')];

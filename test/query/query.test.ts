@@ -1062,3 +1062,18 @@ t.test('a statement that is run once more does not hold the memory that it may h
   t.strictSame(reserved, [0, 0]);
   stage.query.remove(causes.cancelled());
 });
+
+t.test('a large row that finds no room on disk counts as held, and too much of that fails the statement', async (t) => {
+  const buffers = buffersOf({ heldBytesMax: 1_000 });
+  const stage = new Stage({}, buffers);
+  const observer = stage.start();
+  observer.unwritten(900);
+  t.equal(buffers.heldBytes, 900);
+  observer.unwritten(0);
+  t.equal(buffers.heldBytes, 0);
+  t.equal(stage.query.isRunning, true);
+  observer.unwritten(1_001);
+  t.match(stage.query.snapshot().state, { name: 'Failed', failure: { code: 90010 } });
+  t.equal(stage.cancels, 1);
+  t.equal(buffers.heldBytes, 0);
+});

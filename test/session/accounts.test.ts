@@ -5,7 +5,7 @@ import { Accounts, type AccountsOptions, BlockedError } from '#src/session/accou
 import { RefusedError } from '#src/session/lease.js';
 import { Leases } from '#src/session/leases.js';
 import type { Refusal } from '#src/wire/messages.js';
-import { FakeWorkers } from './fake-workers.ts';
+import { FakeLargeRows, FakeWorkers } from './fake-workers.ts';
 
 const denied: Refusal = { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'Access denied' } };
 
@@ -20,6 +20,7 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
       connectionIdleMs: 60_000,
       connectionAgeMs: 60_000,
       loginWaitMs: 60_000,
+      largeRowMemory: new FakeLargeRows(),
     },
     workers.pool,
     () => {},

@@ -7,7 +7,16 @@ import type { ConnectionFollower, WorkerPool } from '#src/session/worker-pool.js
 import type { Failure } from '#src/wire/failures.js';
 import { type Channel, Link } from '#src/wire/link.js';
 import type { FromWorker, Login, Refusal, ToWorker } from '#src/wire/messages.js';
-import type { Batch, Column, Outcome, SessionState, StatementObserver, StatementRequest } from '#src/wire/statement.js';
+import type {
+  Batch,
+  Column,
+  LargeRowMemory,
+  LargeRowReservation,
+  Outcome,
+  SessionState,
+  StatementObserver,
+  StatementRequest,
+} from '#src/wire/statement.js';
 import { statement } from '../support/statement.ts';
 
 export const anna: Login = { user: 'anna', password: '', database: null };
@@ -85,6 +94,21 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
 
   async gone(): Promise<void> {
     if (!this.closed) await once(this, 'close');
+  }
+}
+
+/** Grants what the test says. */
+export class FakeLargeRows implements LargeRowMemory {
+  readonly reserved: { readonly user: string; readonly bytes: number; readonly granted: () => void }[] = [];
+  released = 0;
+
+  reserve(user: string, bytes: number, granted: () => void): LargeRowReservation {
+    this.reserved.push({ user, bytes, granted });
+    return {
+      release: () => {
+        this.released++;
+      },
+    };
   }
 }
 
@@ -192,6 +216,10 @@ export class Recorder extends EventEmitter implements StatementObserver {
 
   spilled(rows: number, bytes: number): void {
     this.#tell(`spilled ${rows}, ${bytes} bytes`);
+  }
+
+  unwritten(bytes: number): void {
+    this.#tell(`unwritten ${bytes} bytes`);
   }
 
   examined(rows: number): void {

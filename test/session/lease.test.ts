@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { Lease, RefusedError } from '#src/session/lease.js';
 import { type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch } from '#src/wire/statement.js';
-import { anna, type FakeConnection, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
+import { anna, type FakeConnection, FakeLargeRows, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
 
 function failureWith(code: number): Failure {
   return failureOf({ code, sqlstate: '', message: '' }, 'rolled_back');
@@ -14,14 +14,15 @@ function batchOf(rows: number): Batch {
   return { buffer: new ArrayBuffer(8), length: 3, rows };
 }
 
-async function openLease(t: Test): Promise<{ lease: Lease; connection: FakeConnection }> {
+async function openLease(t: Test): Promise<{ lease: Lease; connection: FakeConnection; largeRows: FakeLargeRows }> {
   const workers = new FakeWorkers();
-  const lease = await Lease.open(workers.connect(), anna);
+  const largeRows = new FakeLargeRows();
+  const lease = await Lease.open(workers.connect(), anna, largeRows);
   t.teardown(() => {
     lease.close();
     workers.close();
   });
-  return { lease, connection: await workers.connection(0) };
+  return { lease, connection: await workers.connection(0), largeRows };
 }
 
 t.test('a statement is sent with its number, its credits and whether to clean up after it', async (t) => {
@@ -338,7 +339,7 @@ t.test('a refused login rejects with the refusal', async (t) => {
   t.teardown(() => workers.close());
   const refusal = { kind: 'denied' as const, failure: { code: 1045, sqlstate: '28000', message: 'no' } };
   workers.refusalFor = () => refusal;
-  const error = await Lease.open(workers.connect(), anna).catch((error: unknown) => error);
+  const error = await Lease.open(workers.connect(), anna, new FakeLargeRows()).catch((error: unknown) => error);
   t.ok(error instanceof RefusedError);
   t.strictSame((error as RefusedError).refusal, refusal);
 });
@@ -346,7 +347,7 @@ t.test('a refused login rejects with the refusal', async (t) => {
 t.test('a thread that dies while the connection is opened rejects as unavailable', async (t) => {
   const workers = new FakeWorkers();
   workers.refusalFor = () => 'later';
-  const opening = Lease.open(workers.connect(), anna);
+  const opening = Lease.open(workers.connect(), anna, new FakeLargeRows());
   (await workers.connection(0)).die();
   await t.rejects(opening, { name: 'RefusedError', message: 'its worker thread ended' });
 });
@@ -588,3 +589,36 @@ for (const isHeld of [false, true]) {
     t.match(observer.failure, { code: 90_006, outcome: 'rolled_back', retryable: !isHeld });
   });
 }
+
+t.test('memory for a large row is reserved for the user, and the worker hears when it may read the row', async (t) => {
+  const { lease, connection, largeRows } = await openLease(t);
+  lease.run(request, 'clean', new Recorder());
+  await connection.got(({ type }) => type === 'execute');
+  connection.post({ type: 'large_row', statement: 1, bytes: 5_000_000 });
+  connection.post({ type: 'large_row', statement: 2, bytes: 6_000_000 });
+  while (largeRows.reserved.length < 2) await turn();
+  t.match(largeRows.reserved, [
+    { user: anna.user, bytes: 5_000_000 },
+    { user: anna.user, bytes: 6_000_000 },
+  ]);
+  t.notOk(connection.received.some(({ type }) => type === 'room'));
+  largeRows.reserved[1]?.granted();
+  t.strictSame(await connection.got(({ type }) => type === 'room'), { type: 'room', statement: 2 });
+  connection.post({ type: 'large_row', statement: 2, bytes: 0 });
+  while (largeRows.released === 0) await turn();
+  t.equal(largeRows.released, 1, 'the other statement keeps its own');
+});
+
+t.test('what is reserved for large rows is given back when the thread dies or the lease is closed', async (t) => {
+  for (const end of ['dies', 'closed'] as const) {
+    const { lease, connection, largeRows } = await openLease(t);
+    lease.run(request, 'clean', new Recorder());
+    await connection.got(({ type }) => type === 'execute');
+    connection.post({ type: 'large_row', statement: 1, bytes: 5_000_000 });
+    while (largeRows.reserved.length < 1) await turn();
+    if (end === 'dies') connection.die();
+    else lease.close();
+    while (largeRows.released === 0) await turn();
+    t.equal(largeRows.released, 1, end);
+  }
+});

@@ -4,7 +4,7 @@ import type { ServiceEvent } from '#src/events.js';
 import { Lease } from '#src/session/lease.js';
 import { type LeaseOwner, Leases, type LeasesOptions } from '#src/session/leases.js';
 import type { Refusal } from '#src/wire/messages.js';
-import { FakeWorkers, Recorder, request } from './fake-workers.ts';
+import { FakeLargeRows, FakeWorkers, Recorder, request } from './fake-workers.ts';
 
 const denied: Refusal = { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'Access denied' } };
 const full: Refusal = { kind: 'full', failure: { code: 1040, sqlstate: '08004', message: 'Too many connections' } };
@@ -34,6 +34,7 @@ function openLeases(t: Test, options: Partial<LeasesOptions> = {}): Opened {
       connectionIdleMs: 60_000,
       connectionAgeMs: 60_000,
       loginWaitMs: 60_000,
+      largeRowMemory: new FakeLargeRows(),
       ...options,
     },
     workers.pool,

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { Lease } from '#src/session/lease.js';
 import { Session } from '#src/session/session.js';
-import { anna, type FakeConnection, FakeWorkers, Recorder, request } from './fake-workers.ts';
+import { anna, type FakeConnection, FakeLargeRows, FakeWorkers, Recorder, request } from './fake-workers.ts';
 
 interface Opened {
   session: Session;
@@ -14,7 +14,7 @@ interface Opened {
 
 async function openSession(t: Test, idleMs: number, queueMax = 8): Promise<Opened> {
   const workers = new FakeWorkers();
-  const lease = await Lease.open(workers.connect(), anna);
+  const lease = await Lease.open(workers.connect(), anna, new FakeLargeRows());
   const ends: { reuse: boolean; reason: string }[] = [];
   const keep = idleMs > 0 ? 'always' : 'never';
   const session = new Session({ id: 's', owner: 'anna', keep, idleMs, queueMax, client: null }, lease, {

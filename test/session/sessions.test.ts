@@ -6,7 +6,7 @@ import { Leases } from '#src/session/leases.js';
 import type { Session } from '#src/session/session.js';
 import { Sessions, type SessionsOptions } from '#src/session/sessions.js';
 import type { SessionState } from '#src/wire/statement.js';
-import { FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
+import { FakeLargeRows, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
 
 interface Opened {
   sessions: Sessions;
@@ -25,6 +25,7 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
       connectionIdleMs: 60_000,
       connectionAgeMs: 60_000,
       loginWaitMs: 60_000,
+      largeRowMemory: new FakeLargeRows(),
     },
     workers.pool,
     () => {},

@@ -61,6 +61,8 @@ export class Peer {
   #statement = 0;
   closed = false;
   idles = 0;
+  /** Whether memory for large rows is granted as soon as it is asked for. */
+  grantsLargeRows = true;
 
   constructor(channel: Channel<ToWorker, FromWorker>, spillUsage = SpillUsage.forThreads(1, 0)) {
     this.channel = channel;
@@ -116,6 +118,9 @@ export class Peer {
 
   #take(message: FromWorker): void {
     this.messages.push(message);
+    if (message.type === 'large_row' && message.bytes > 0 && this.grantsLargeRows) {
+      this.post({ type: 'room', statement: message.statement });
+    }
     if (message.type === 'idle' || (message.type === 'news' && message.idle)) this.idles++;
     if (message.type !== 'news') return;
     const told = this.told(message.statement);

@@ -10,6 +10,7 @@ import { Delivery } from '#src/worker/delivery.js';
 import { pick, type Random, seeded } from '../support/random.ts';
 
 const KiB = 1024;
+const MiB = 1024 ** 2;
 const GiB = 1024 ** 3;
 /** What the delivery keeps in memory while it writes, a last batch aside; half as much makes it go on. */
 const pendingBytesMax = 512 * KiB;
@@ -39,6 +40,9 @@ class Stage {
   pendingMost = 0;
   pauses = 0;
   paused = false;
+  /** What was told of large batches that find no room on disk. */
+  readonly unwritten: number[] = [];
+  largeGone = 0;
   hungry = 0;
   done = 0;
   error: NodeJS.ErrnoException | null = null;
@@ -56,6 +60,10 @@ class Stage {
     this.delivery = new Delivery(creditBytes, creditRows, limits, usage, {
       post: (batch, fromDisk) => this.#post(batch, fromDisk),
       spilled: (rows, bytes) => this.#spilled(rows, bytes),
+      unwritten: (bytes) => this.unwritten.push(bytes),
+      largeGone: () => {
+        this.largeGone++;
+      },
       pause: () => this.#pause(true),
       resume: () => this.#pause(false),
       hungry: () => {
@@ -560,3 +568,30 @@ async function openFiles(folder: string): Promise<string[]> {
   }
   return files;
 }
+
+t.test('a large batch that finds no room on disk is reported, and so is that it is gone', async (t) => {
+  const stage = await spilling(t, { bytesMax: 4 * MiB });
+  t.notOk(stage.delivery.hasLarge);
+  stage.send(3 * MiB);
+  t.ok(stage.delivery.hasLarge);
+  await until(() => stage.largeGone === 1);
+  t.notOk(stage.delivery.hasLarge, 'it is written');
+  t.strictSame(stage.unwritten, []);
+  stage.send(2 * MiB);
+  t.strictSame(stage.unwritten, [2 * MiB]);
+  stage.credit(GiB, 1_000);
+  await until(() => stage.posted.length === 3);
+  t.strictSame(stage.unwritten, [2 * MiB, 0]);
+  t.equal(stage.largeGone, 1);
+  stage.close();
+  t.strictSame(stage.faults, []);
+});
+
+t.test('a close reports that a large batch is gone', async (t) => {
+  const stage = await spilling(t, { bytesMax: 4 * MiB });
+  stage.send(5 * MiB);
+  t.strictSame(stage.unwritten, [5 * MiB]);
+  stage.close();
+  t.strictSame(stage.unwritten, [5 * MiB, 0]);
+  t.strictSame(stage.faults, []);
+});

@@ -82,6 +82,25 @@ for (const server of await sharedServers()) {
       t.equal((await peer.run('SELECT 3')).batches.join(), '[3]');
     });
 
+    await t.test('a statement whose large row waits for memory can be cancelled, and the next one runs', async (t) => {
+      const { peer } = await open(t, server);
+      peer.grantsLargeRows = false;
+      const large = (): FromWorker[] => peer.messages.filter(({ type }) => type === 'large_row');
+      const sql = `SELECT REPEAT('x', ${2 * MiB}) UNION ALL SELECT 'y'`;
+      const statement = peer.start(sql);
+      await until(() => large().length === 1);
+      t.equal(peer.told(statement).rows, 0);
+      peer.post({ type: 'cancel', statement });
+      await until(() => peer.idles === 1);
+      t.match(large(), [
+        { statement, bytes: 2 * MiB + 4 },
+        { statement, bytes: 0 },
+      ]);
+      peer.grantsLargeRows = true;
+      t.equal((await peer.run(sql)).batches.join(), `["${'x'.repeat(2 * MiB)}"],["y"]`);
+      t.match(large().slice(2), [{ bytes: 2 * MiB + 4 }, { bytes: 0 }]);
+    });
+
     await t.test('nothing is told of a statement after its cancel, but that the connection is idle', async (t) => {
       const { id, peer } = await open(t, server);
       const statement = peer.start('SELECT 1 AS a FROM (SELECT SLEEP(100)) AS s');

@@ -22,7 +22,7 @@ t.setTimeout(120_000);
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
-const noLimit = 1024 * MiB;
+const noLimit = 128 * MiB;
 
 /** An answer with rows: its bytes, and the JSON of each row as mysql2 and the platform make it. */
 interface Expectation {
@@ -51,6 +51,7 @@ abstract class Reading {
         if (this.#answer === null) throw new Error('a packet came after the end');
         if (this.#answer.packet(bytes, start, end)) this.#answer = null;
       },
+      wantsLarge: (bytesMax) => this.#answer?.wantsLarge(bytesMax) ?? true,
       payloadTooLarge: () => this.#answer?.payloadTooLarge(),
     };
     this.stream = new PacketStream(kernel, reader, payloadBytesMax);
@@ -96,6 +97,9 @@ class ByExecution extends Reading {
   end: StatementEnd | null = null;
   messages = 0;
   stops = 0;
+  grantsLargeRows = true;
+  /** What was asked for large rows, and given back, in order. */
+  readonly largeRows: number[] = [];
 
   constructor(
     creditBytes = noLimit,
@@ -120,6 +124,7 @@ class ByExecution extends Reading {
         spill: { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 },
         spillUsage: SpillUsage.forThreads(1, 0),
         post: (news, transfer) => this.#receive(structuredClone(news, { transfer: transfer ? [transfer] : [] })),
+        dropLarge: () => this.stream.dropLarge(),
         toldAs: () => ({ number: 0 }),
         pause: () => {
           this.paused = true;
@@ -141,7 +146,12 @@ class ByExecution extends Reading {
     this.await(this.execution);
   }
 
-  #receive(news: FromWorker & { type: 'news' }): void {
+  #receive(news: FromWorker & { type: 'news' | 'large_row' | 'unwritten' }): void {
+    if (news.type === 'large_row') {
+      this.largeRows.push(news.bytes);
+      if (news.bytes > 0 && this.grantsLargeRows) this.execution.roomGranted();
+    }
+    if (news.type !== 'news') return;
     this.messages++;
     if (news.batch !== undefined) this.take(news.batch);
     if (news.end !== undefined) this.end = news.end;
@@ -199,6 +209,10 @@ class Expected implements PacketReader {
     const payload = this.#payloads[this.handed++];
     if (payload === null || payload === undefined || payload.compare(bytes, start, end) !== 0) this.#wrong++;
     this.#onPacket();
+  }
+
+  wantsLarge(): boolean {
+    return true;
   }
 
   payloadTooLarge(): void {
@@ -522,6 +536,74 @@ t.test('what had been kept of a payload is let go when it turns out to be too la
   give(stream, chunk);
   give(stream, Buffer.alloc(packetHeaderBytes));
   t.ok(expected.isComplete);
+});
+
+t.test('a large row is received when memory for it is granted, and given back when it is handed over', (t) => {
+  const random = seeded(t);
+  const short = [Buffer.from('a')];
+  for (const size of [MiB, 5 * MiB, continuedLength + 5]) {
+    const answer = answerOf([cellKind.text], [short, [Buffer.alloc(size, 'x')], short, [Buffer.alloc(size, 'y')]]);
+    const reading = new ByExecution();
+    reading.grantsLargeRows = false;
+    const chunks = chunksOf(random, answer.bytes, readBytes);
+    let kept = 0;
+    while (!reading.hasEnded && (chunks.length > 0 || reading.paused)) {
+      const before = process.memoryUsage().arrayBuffers;
+      if (reading.paused) {
+        // A socket that is paused may have read on already.
+        const ahead = chunks.shift();
+        if (ahead !== undefined) reading.give(ahead, random);
+        kept = Math.max(kept, process.memoryUsage().arrayBuffers - before);
+        reading.execution.roomGranted();
+      } else reading.give(chunks.shift() as Buffer, random);
+    }
+    t.ok(reading.has(answer), `${size} bytes`);
+    t.ok(kept < MiB, `${kept} bytes were kept while it waited`);
+    const bytesMax = size < continuedLength ? rowPayload([Buffer.alloc(size)]).length : noLimit;
+    t.strictSame(reading.largeRows, [bytesMax, 0, bytesMax, 0]);
+  }
+  t.end();
+});
+
+t.test('a large row of a statement that is given up is dropped, whether it waits or is being received', (t) => {
+  const random = seeded(t);
+  const large = [Buffer.alloc(5 * MiB, 'x')];
+  const answer = answerOf([cellKind.text], [large, large]);
+  for (const [state, given] of [
+    ['waits', MiB],
+    ['is received', 3 * MiB],
+  ] as const) {
+    const reading = new ByExecution();
+    reading.grantsLargeRows = state === 'is received';
+    reading.give(answer.bytes.subarray(0, given), random);
+    t.equal(reading.paused, state === 'waits');
+    reading.execution.abandon();
+    t.equal(reading.paused, false);
+    t.equal(reading.largeRows.length, 2);
+    t.equal(reading.largeRows[1], 0);
+    const before = process.memoryUsage().arrayBuffers;
+    reading.give(answer.bytes.subarray(given), random);
+    t.ok(process.memoryUsage().arrayBuffers - before < MiB, 'what follows of it takes no memory');
+    t.ok(reading.hasEnded, `one that ${state}`);
+    t.equal(reading.largeRows.length, 2, 'no memory is asked for the next row');
+    t.strictSame(reading.rows, []);
+  }
+  t.end();
+});
+
+t.test('a large row asks for memory when its reader takes rows, and not before', (t) => {
+  const random = seeded(t);
+  const large = [Buffer.alloc(2 * MiB, 'x')];
+  const answer = answerOf([cellKind.text], [[Buffer.from('a')], large]);
+  const reading = new ByExecution(noLimit, 1);
+  reading.give(answer.bytes, random);
+  t.equal(reading.paused, true, 'the row before it has used up the credit');
+  t.strictSame(reading.largeRows, []);
+  reading.execution.credit(0, 1);
+  t.strictSame(reading.largeRows.length, 2);
+  reading.execution.credit(0, 1);
+  t.ok(reading.has(answer));
+  t.end();
 });
 
 t.test('a row that is too large fails its statement, and the stream goes on behind it', (t) => {
