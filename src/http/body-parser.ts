@@ -1,9 +1,9 @@
-import { Piscina } from 'piscina';
 import type { Observe } from '../events.ts';
 import { digestOf, type ParsedBody, parseBody } from '../protocol/body.ts';
 import { InvalidRequestError } from '../protocol/invalid-request.ts';
 import type { RequestLimits } from '../protocol/request.ts';
 import { Queue, type Waiter } from '../query/queue.ts';
+import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
 import { RequestAbortedError } from './body.ts';
 import { httpErrors } from './http-error.ts';
 import type { ParseResult, ParseTask } from './parser-thread.ts';
@@ -44,7 +44,7 @@ export class BodyParser implements AsyncDisposable {
   readonly #options: BodyParserOptions;
   readonly #observe: Observe;
   readonly #queue: Queue;
-  #piscina: Piscina | null = null;
+  #pool: ThreadPool | null = null;
   #isBusy = false;
 
   constructor(options: BodyParserOptions, observe: Observe) {
@@ -97,11 +97,11 @@ export class BodyParser implements AsyncDisposable {
   async #parseInThread({ dialect, bytes, wantsDigest }: BodyToParse): Promise<ParsedRequest> {
     this.#isBusy = true;
     try {
-      this.#piscina ??= this.#startPool();
+      this.#pool ??= this.#openPool();
       const task: ParseTask = { dialect, bytes, wantsDigest, limits: this.#options.limits };
       // Its memory is its own: a smaller one might lie in a pool of Node's.
       const transferList = [bytes.buffer as ArrayBuffer];
-      const result = (await this.#piscina.run(task, { transferList })) as ParseResult;
+      const result = (await this.#pool.run(task, { transferList })) as ParseResult;
       if ('invalid' in result) throw httpErrors.badRequest(result.invalid);
       return result;
     } finally {
@@ -110,22 +110,14 @@ export class BodyParser implements AsyncDisposable {
     }
   }
 
-  #startPool(): Piscina {
-    const piscina = new Piscina({
-      filename: new URL('./parser-thread.js', import.meta.url).href,
-      minThreads: 0,
-      maxThreads: 1,
-      idleTimeout: threadIdleMs,
-      resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
-      // The default blocks the thread while it waits for tasks, and costs the main thread a wake-up by a system call.
-      atomics: 'disabled',
-    });
-    piscina.on('error', (error: Error) => this.#observe({ type: 'worker_failed', error }));
-    return piscina;
+  #openPool(): ThreadPool {
+    const file = new URL('./parser-thread.js', import.meta.url);
+    const idleTimeout = threadIdleMs;
+    return openThreadPool({ file, minThreads: 0, maxThreads: 1, idleTimeout, youngGenerationMb }, this.#observe);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#queue.close();
-    await this.#piscina?.destroy();
+    await this.#pool?.destroy();
   }
 }

@@ -1,6 +1,4 @@
-import { RequestMemoryError } from '../query/request-memory.ts';
-import { BlockedError } from '../session/accounts.ts';
-import type { RefusedError } from '../session/lease.ts';
+import type { RefusalError } from '../refusal-error.ts';
 
 /** An answer other than 200: the status, and the reason as one line of plain text (decisions, "Status codes"). */
 export class HttpError extends Error {
@@ -40,22 +38,14 @@ export const httpErrors = {
   unavailable: (reason: string) => new HttpError(503, reason, { 'Retry-After': String(retryAfterSecs) }),
 } as const;
 
-/** What a client is told when no session was opened, or not even tried for. */
-export function refusal(error: RefusedError | BlockedError | RequestMemoryError): HttpError {
-  if (error instanceof RequestMemoryError) {
-    return error.scope === 'user' ? httpErrors.tooManyRequests(error.message) : httpErrors.unavailable(error.message);
-  }
-  if (error instanceof BlockedError) return httpErrors.tooManyRequests(error.message, error.retryAfterSecs);
-  const { refusal, message } = error;
-  switch (refusal.kind) {
+/** What a client is told when its request is refused. */
+export function refusal({ message, reason, retryAfterSecs }: RefusalError): HttpError {
+  switch (reason) {
     case 'denied':
       return httpErrors.unauthorized(message);
     case 'too many':
-      return httpErrors.tooManyRequests(message);
-    case 'database':
+      return httpErrors.tooManyRequests(message, retryAfterSecs);
     case 'unavailable':
-    case 'full':
-    case 'user full':
       return httpErrors.unavailable(message);
   }
 }

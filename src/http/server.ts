@@ -6,9 +6,7 @@ import { type AddressInfo, isIPv6, type Socket } from 'node:net';
 import { setImmediate as afterThisTurn } from 'node:timers';
 import { setImmediate } from 'node:timers/promises';
 import type { Observe } from '../events.ts';
-import { RequestMemoryError } from '../query/request-memory.ts';
-import { BlockedError } from '../session/accounts.ts';
-import { RefusedError } from '../session/lease.ts';
+import { RefusalError } from '../refusal-error.ts';
 import { defaultPerUserMax, mayTake, type SharedLimit } from '../share.ts';
 import { type Answer, addressOf, answerClass, originOf, requestIdOf, type StatusCounts, turnOf } from './answer.ts';
 import { userOf } from './auth.ts';
@@ -386,11 +384,7 @@ export class HttpServer {
         response.destroy();
       } else if (error instanceof HttpError) {
         this.#refuse(request, response, error);
-      } else if (
-        error instanceof RefusedError ||
-        error instanceof BlockedError ||
-        error instanceof RequestMemoryError
-      ) {
+      } else if (error instanceof RefusalError) {
         this.#refuse(request, response, refusal(error));
       } else {
         const defect = randomBytes(6).toString('hex');

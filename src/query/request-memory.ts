@@ -1,18 +1,19 @@
+import { RefusalError } from '../refusal-error.ts';
 import { mayTake, type SharedLimit } from '../share.ts';
 
-/** A request needs more memory than it may have now; `scope` says whose limit is reached. */
-export class RequestMemoryError extends Error {
+/** A request needs more memory than it may have now. */
+export class RequestMemoryError extends RefusalError {
   override readonly name = 'RequestMemoryError';
-  readonly scope: 'user' | 'total';
 
+  /** @param scope whose limit is reached */
   constructor(scope: 'user' | 'total') {
     super(
       scope === 'user'
         ? 'the requests of this user hold as much memory as those of one user may (--request_bytes_per_user_max): ' +
             'wait until some of its statements have ended, or send smaller ones'
         : 'all requests together hold as much memory as they may (--request_bytes_max): try again later',
+      scope === 'user' ? 'too many' : 'unavailable',
     );
-    this.scope = scope;
   }
 }
 

@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Observe } from '../events.ts';
+import { RefusalError } from '../refusal-error.ts';
 import { RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
 
@@ -25,13 +26,12 @@ export interface AccountsOptions {
 }
 
 /** The user has given too many wrong passwords, and the database was not asked about this one. */
-export class BlockedError extends Error {
+export class BlockedError extends RefusalError {
   override readonly name = 'BlockedError';
-  readonly retryAfterSecs: number;
 
   constructor(retryAfterSecs: number) {
-    super(`too many wrong passwords for this user (--auth_failures_max); try again in ${retryAfterSecs} s`);
-    this.retryAfterSecs = retryAfterSecs;
+    const message = `too many wrong passwords for this user (--auth_failures_max); try again in ${retryAfterSecs} s`;
+    super(message, 'too many', retryAfterSecs);
   }
 }
 

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import { RefusalError, type RefusalReason } from '../refusal-error.ts';
 import { type Cause, causes, interrupted, undelivered } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
@@ -15,14 +16,18 @@ import type {
 } from '../wire/statement.ts';
 
 /** No connection was opened; `refusal` says why and who has to act. */
-export class RefusedError extends Error {
+export class RefusedError extends RefusalError {
   override readonly name = 'RefusedError';
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal) {
-    super(refusal.failure.message);
+    super(refusal.failure.message, reasonOf(refusal.kind));
     this.refusal = refusal;
   }
+}
+
+function reasonOf(kind: Refusal['kind']): RefusalReason {
+  return kind === 'denied' || kind === 'too many' ? kind : 'unavailable';
 }
 
 export type LeaseChannel = Channel<ToWorker, FromWorker>;

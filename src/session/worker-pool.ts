@@ -1,6 +1,6 @@
 import { MessageChannel } from 'node:worker_threads';
-import { Piscina } from 'piscina';
 import type { Observe } from '../events.ts';
+import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
 import type { Channel } from '../wire/link.ts';
 import type { DatabaseAddress, FromWorker, Login, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
@@ -40,7 +40,7 @@ const startMs = 30_000;
 export class WorkerPool implements AsyncDisposable {
   readonly #options: WorkerPoolOptions;
   readonly #observe: Observe;
-  readonly #piscina: Piscina;
+  readonly #pool: ThreadPool;
   readonly #threads = new Set<WorkerThread>();
   /** Those of the spill usage that are in use. */
   readonly #slots = new Set<number>();
@@ -49,20 +49,11 @@ export class WorkerPool implements AsyncDisposable {
   #isClosed = false;
 
   constructor(options: WorkerPoolOptions, observe: Observe) {
+    const { threads } = options;
     this.#options = options;
     this.#observe = observe;
-    this.#piscina = new Piscina({
-      // Compiled code runs from the build's folder, where the entry is JavaScript.
-      filename: new URL('../worker/entry.js', import.meta.url).href,
-      minThreads: options.threads,
-      maxThreads: options.threads,
-      resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
-      // The default waits for tasks by blocking the thread, and with it every socket that the thread serves.
-      atomics: 'disabled',
-    });
-    // Piscina starts another thread in place of one that failed. It tells of the failure by this event if the thread had no
-    // task, and else by the task.
-    this.#piscina.on('error', (error: Error) => observe({ type: 'worker_failed', error }));
+    const file = new URL('../worker/entry.js', import.meta.url);
+    this.#pool = openThreadPool({ file, minThreads: threads, maxThreads: threads, youngGenerationMb }, observe);
     this.#startMissing();
     this.#pingTimer = setInterval(() => this.#ping(), pingIntervalMs).unref();
   }
@@ -99,7 +90,7 @@ export class WorkerPool implements AsyncDisposable {
     this.#threads.add(thread);
     const slot = this.#takeSlot();
     const task: ThreadTask = { port: port2, address, limits, slot, spillUsage: spillUsage.shared };
-    const run = this.#piscina.run(task, { transferList: [port2] }).finally(() => {
+    const run = this.#pool.run(task, { transferList: [port2] }).finally(() => {
       spillUsage.forget(slot);
       this.#slots.delete(slot);
     });
@@ -147,7 +138,7 @@ export class WorkerPool implements AsyncDisposable {
     this.#end(thread, `its worker thread ${said}`);
     const known = new Set([...this.#threads].map(({ id }) => id));
     // One that has never answered is among those of which nobody knows.
-    const worker = this.#piscina.threads.find(({ threadId }) =>
+    const worker = this.#pool.threads.find(({ threadId }) =>
       thread.id === null ? !known.has(threadId) : threadId === thread.id,
     );
     void worker?.terminate();
@@ -157,7 +148,7 @@ export class WorkerPool implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#pingTimer);
-    await this.#piscina.destroy();
+    await this.#pool.destroy();
   }
 }
 

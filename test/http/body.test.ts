@@ -177,7 +177,7 @@ t.test('B1: memory is reserved for a body as it arrives, and a body that finds n
 
     const small = new RequestMemory({ max: 50_000, perUserMax: 50_000 });
     const refused = await read(t, request, { reservation: small.reserve('u', 0) });
-    t.match(refused, { error: { name: 'RequestMemoryError', scope: 'user' } }, name);
+    t.match(refused, { error: { name: 'RequestMemoryError', reason: 'too many' } }, name);
     t.ok(small.reservedBytes <= 50_000, 'it holds no more than there is');
   }
 });

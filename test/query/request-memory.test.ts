@@ -91,9 +91,9 @@ t.test(
 
 function refusedFor(scope: 'user' | 'total'): {
   readonly name: string;
-  readonly scope: string;
+  readonly reason: string;
   readonly message: RegExp;
 } {
   const option = scope === 'user' ? /--request_bytes_per_user_max/ : /--request_bytes_max/;
-  return { name: 'RequestMemoryError', scope, message: option };
+  return { name: 'RequestMemoryError', reason: scope === 'user' ? 'too many' : 'unavailable', message: option };
 }
