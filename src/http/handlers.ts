@@ -247,7 +247,9 @@ export class Handlers {
       place !== null && isSession(place) ? place.id : body.session.type === 'old' ? body.session.id : newSessionId();
     const id = replies === null ? newQueryId() : this.#idOf(key, account.user);
     const largeIntegersAsStrings = body.cells === 'typed, large integers as strings';
-    const identity = { id, sessionId, owner: account.user, isNamed: key !== null, origin, largeIntegersAsStrings };
+    const isNamed = key !== null;
+    const needsFinal = replies?.readsFinalAlone === true;
+    const identity = { id, sessionId, owner: account.user, isNamed, needsFinal, origin, largeIntegersAsStrings };
     const query = new Query(identity, queryLimits(body, asGzip ? limits.gzipLevel : 0, limits), buffers, {
       reservation,
       keptBytes,

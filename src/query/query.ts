@@ -52,6 +52,8 @@ export interface QueryIdentity {
   readonly owner: string;
   /** Its POST has named itself, and may come again for the first page. */
   readonly isNamed?: boolean;
+  /** Its client learns from the answer of `/final` what no other answer tells it. */
+  readonly needsFinal?: boolean;
   /** Its client reads JSON's numbers as doubles: 64-bit integers in its answers are strings. */
   readonly largeIntegersAsStrings?: boolean;
   readonly origin?: QueryOrigin;
@@ -197,7 +199,9 @@ export class Query implements StatementObserver {
 
   /** Whether the first answer told all that there is, and nobody can ask for it again. */
   get isWhole(): boolean {
-    return this.identity.isNamed !== true && this.#pages.last?.number === 0 && this.#pages.last.next === null;
+    const { isNamed, needsFinal } = this.identity;
+    if (isNamed === true || needsFinal === true) return false;
+    return this.#pages.last?.number === 0 && this.#pages.last.next === null;
   }
 
   /**

@@ -52,6 +52,14 @@ await testRecorded(py, async (t, stage) => {
     t.strictSame((await client.run('SELECT @@group_concat_max_len')).rows, [['4321']]);
   });
 
+  await t.test('/final has the session, however many small results come before it is asked for', async (t) => {
+    const client = await stage.connect();
+    const changed = await client.post('SET SESSION group_concat_max_len = 4321');
+    for (let count = 0; count < 120; count++) await client.post('DO 0');
+    const final = await client.get(changed.json.final_uri);
+    t.match(final.json.session, { settings: { group_concat_max_len: '4321' } });
+  });
+
   await t.test('/final gives its session again, however many statements another user runs meanwhile', async (t) => {
     const client = await stage.connect();
     const changed = await client.run('SET SESSION group_concat_max_len = 4321');

@@ -68,7 +68,8 @@ export class DatabendReplies implements QueryReplies {
   /** MariaDB then gives nulls in columns that it says have none. */
   readonly #mayRollUp: boolean;
   readonly #resultTimeoutSecs: number;
-  readonly #readsFinalAlone: boolean;
+  /** See `RepliesOptions`. */
+  readonly readsFinalAlone: boolean;
   /** All that it can change is that a transaction is open, in which it has read. */
   readonly #beginsByReading: boolean;
   #hasToldState = false;
@@ -90,7 +91,7 @@ export class DatabendReplies implements QueryReplies {
     this.heapBytes = heapBytes(session);
     this.#settings = session.settings;
     this.#resultTimeoutSecs = resultTimeoutSecs ?? server.resultTimeoutSecs;
-    this.#readsFinalAlone = readsFinalAlone;
+    this.readsFinalAlone = readsFinalAlone;
     const { firstWord, hasRollup } = traits ?? { firstWord: firstWordOf(sql), hasRollup: mentionsRollup(sql) };
     this.#counted = counted[firstWord ?? ''] ?? null;
     this.#mayRollUp = hasRollup;
@@ -131,7 +132,7 @@ export class DatabendReplies implements QueryReplies {
    * @returns the session too, if it is sent there; null if it is not
    */
   final(query: QueryFacts, snapshot: Snapshot): { readonly reply: Reply; readonly session: ClientSession | null } {
-    const isRepeated = this.#readsFinalAlone && snapshot.columns.length === 0;
+    const isRepeated = this.readsFinalAlone && snapshot.columns.length === 0;
     const session = this.#news(query, snapshot.state) ?? (isRepeated ? this.#last.session : null);
     const [before, after] = this.#around(query, snapshot, session, schemaOf(snapshot.columns, this.#mayRollUp), null);
     return { reply: this.#reply(query, snapshot, [before + after], 0), session };
