@@ -116,6 +116,8 @@ export class StatementAnswer implements Answer {
       case 'columns end':
         this.#expected = 'row';
         if (!this.#isSkipped) this.#sink.columns(definitionsOf(this.#columns, this.#extendedMetadata));
+        // They can take megabytes, and the rows can take hours.
+        this.#columns = [];
         return false;
       case 'row':
         if (isEof(bytes, start, end)) return this.#end(readEof(bytes, start));

@@ -65,6 +65,9 @@ function describeAnew(definitions: readonly ColumnDefinition[], cells: CellForma
   };
 }
 
+/** Instead of columns that have been told. */
+const noColumns: readonly Column[] = [];
+
 type News = FromWorker & { type: 'news' };
 
 /** What else there is to say with some rows, or with the end. */
@@ -473,6 +476,8 @@ export class Execution implements ResultSink {
     this.#cancelFlush();
     const columns = this.#columnsTold ? null : this.#columns;
     this.#columnsTold = this.#columns !== null;
+    // They can take megabytes, and the rows can take hours.
+    if (columns !== null) this.#columns = noColumns;
     this.#host.post(
       {
         type: 'news',
