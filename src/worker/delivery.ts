@@ -202,8 +202,10 @@ export class Delivery {
         this.#usage.release(bytes);
         // While the database still sends, what is pending would hold it up for as long as the reader likes.
         this.#isDiskBad = this.#ended && this.#state === 'spilling';
-        if (this.#isDiskBad) this.#advance();
-        else this.#fail(error);
+        if (this.#isDiskBad) {
+          this.#reportUnwritten();
+          this.#advance();
+        } else this.#fail(error);
       },
     );
   }
