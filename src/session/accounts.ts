@@ -48,7 +48,7 @@ const uncheckedMsMax = 300_000;
 /** How soon the check is tried again then. */
 const recheckMs = 1_000;
 
-/** As `Date.now()` tells the time. */
+/** As `performance.now()` tells the time, which no setting of the clock moves. */
 interface Trust {
   readonly checkedAt: number;
   readonly until: number;
@@ -84,7 +84,7 @@ export class Accounts {
     const digest = hash('sha256', `${this.#key}${user.length}:${user}${password}`, 'base64');
     const account: Account = { user, password, digest };
     const trust = this.#trusted.get(digest);
-    return trust !== undefined && Date.now() < trust.until ? account : this.#ask(account);
+    return trust !== undefined && performance.now() < trust.until ? account : this.#ask(account);
   }
 
   async #ask(account: Account): Promise<Account> {
@@ -103,7 +103,7 @@ export class Accounts {
   }
 
   async #login({ user, password, digest }: Account): Promise<void> {
-    const asked = Date.now();
+    const asked = performance.now();
     // Whoever knows a password that was right a while ago is not locked out by those who guess.
     const trust = this.#trusted.get(digest);
     const failures = trust === undefined ? this.#admit(user) : null;
@@ -114,7 +114,7 @@ export class Accounts {
       // Else the user could not poll the results of the statements that may be what fills the database.
       const kind = error instanceof RefusedError ? error.refusal.kind : null;
       if (mayGoUnchecked && (kind === 'full' || kind === 'user full')) {
-        this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: Date.now() + recheckMs });
+        this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: performance.now() + recheckMs });
         return;
       }
       const isDenied = error instanceof RefusedError && error.refusal.kind === 'denied';

@@ -300,7 +300,7 @@ export class Leases {
       lease.close();
       return;
     }
-    const entry = { lease, user, since: Date.now() };
+    const entry = { lease, user, since: performance.now() };
     const idle = this.#idle.get(key);
     if (idle === undefined) this.#idle.set(key, [entry]);
     else idle.push(entry);
@@ -344,7 +344,7 @@ export class Leases {
   }
 
   #sweep(): void {
-    const oldest = Date.now() - this.#options.connectionIdleMs;
+    const oldest = performance.now() - this.#options.connectionIdleMs;
     for (const [key, idle] of this.#idle) {
       const young = idle.filter(({ lease, since }) => since >= oldest && !this.#isTooOld(lease));
       for (const entry of idle) if (!young.includes(entry)) entry.lease.close();

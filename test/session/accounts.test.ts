@@ -56,6 +56,19 @@ t.test('an accepted pair is trusted for a while without asking again', async (t)
   t.equal(workers.connections.length, 2, 'another password is another pair');
 });
 
+t.test('a clock that is set back does not make a pair trusted for longer', async (t) => {
+  const { now } = Date;
+  t.teardown(() => {
+    Date.now = now;
+  });
+  const { accounts, workers } = openAccounts(t, { cacheMs: 50 });
+  await accounts.verify({ user: 'anna', password: 'a' });
+  Date.now = () => now() - 3_600_000;
+  await delay(60);
+  await accounts.verify({ user: 'anna', password: 'a' });
+  t.equal(workers.connections.length, 2, 'the database was asked again');
+});
+
 t.test('pairs that read the same when joined are told apart', async (t) => {
   const { accounts } = openAccounts(t);
   const digests = new Set<string>();
