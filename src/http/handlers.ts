@@ -304,6 +304,8 @@ export class Handlers {
       return reply(response, closedReply(databend, id, removal));
     }
     query.cancelByClient();
+    // Nothing of it is left unread.
+    queries.touch(query);
     reply(response, this.#repliesOf(query).killed(query));
     // In Databend's dialect that closes it; a poll that waits has its answer.
     if (this.#replies.has(query)) queries.finish(query, 'was cancelled by the client');

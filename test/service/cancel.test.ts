@@ -173,6 +173,17 @@ for (const server of await sharedServers()) {
       t.strictSame((await client.run('SELECT v FROM n WHERE i = 8', session)).rows, [[0]]);
     });
 
+    t.test('statements that were killed are not counted as left unread', async (t) => {
+      const { sluice, user } = await prepare(t, server, ['--unread_per_user_max', '2']);
+      const login = { user, password: 'pw' };
+      for (let round = 0; round < 4; round++) {
+        const reply = await post(sluice.url, { sql: 'SELECT SLEEP(60)', pagination: { wait_time_secs: 0 } }, login);
+        t.equal(reply.status, 200, reply.text.slice(0, 200));
+        t.equal((await get(sluice.url, reply.json.kill_uri, login)).status, 200);
+        t.equal((await get(sluice.url, reply.json.stats_uri, login)).json.error?.code, 90002, 'the record is kept');
+      }
+    });
+
     t.test('to kill what has ended does nothing', async (t) => {
       const { last } = await client.run('SELECT 42');
       t.equal((await client.get(last.final_uri)).status, 200, 'a final that is repeated');
