@@ -886,7 +886,9 @@ function writeJson(at: usize, start: usize, end: usize): usize {
     if ((i8x16.bitmask(i8x16.le_u(block, i8x16.splat(0x1f))) & ours) !== 0) return writeNoJson(at, start, end);
     unicode |= i8x16.bitmask(block) & ours;
   }
-  if (!beginsJson(start, end) || (unicode !== 0 && !isUtf8(start, end))) return writeNoJson(at, start, end);
+  // Most documents are objects.
+  if (start === end || (load<u8>(start) !== braceOpen && !beginsJson(start, end))) return writeNoJson(at, start, end);
+  if (unicode !== 0 && !isUtf8(start, end)) return writeNoJson(at, start, end);
   return at + (end - start);
 }
 
@@ -895,13 +897,11 @@ function writeNoJson(at: usize, start: usize, end: usize): usize {
   return writeText(at, start, end);
 }
 
-/** As in cells.ts. */
+/** As in cells.ts, of what is no object. */
 function beginsJson(start: usize, end: usize): bool {
-  if (start === end) return false;
   const first = load<u8>(start);
   if (first !== quote) {
     return (
-      first === braceOpen ||
       first === bracketOpen ||
       isDigit(first) ||
       first === minus ||
