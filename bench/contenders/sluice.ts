@@ -123,7 +123,7 @@ async function followPages(download: Download, call: Call): Promise<{ bytes: num
 // The URIs are looked for in the end of an answer: a body of megabytes is not parsed.
 
 export function nextUri({ tail }: Reply): string | null {
-  const found = /"next_uri":(?:null|"([^"]+)")\}$/.exec(tail);
+  const found = /"next_uri":(?:null|"([^"]+)")\}\n$/.exec(tail);
   if (found === null) throw new Error(`sluice: not an answer of the protocol: ${tail}`);
   return found[1] ?? null;
 }
