@@ -685,8 +685,10 @@ function randomAnswer(random: Random, kinds: readonly CellKind[], rows: number):
 }
 
 /** A row with cells of that size where the column may have them. */
+/** A row of cells of that size. Text may end within a character, which no JSON does. */
 function largeRow(kinds: readonly CellKind[], size: number): Cell[] {
-  return kinds.map((kind) => (kind < cellKind.bits ? Buffer.alloc(size, '12345 é') : Buffer.of(0x31)));
+  const fill = (kind: CellKind): string => (kind === cellKind.json ? '12345 67' : '12345 é');
+  return kinds.map((kind) => (kind < cellKind.bits ? Buffer.alloc(size, fill(kind)) : Buffer.of(0x31)));
 }
 
 /** Rows of a text of each of these sizes and its number. */
