@@ -1,17 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { figure, measured, testMsMax } from '../support/form.ts';
 import type { Look } from '../support/probe.ts';
+import { prepareProbe } from '../support/probe-process.ts';
 import { generator, pick, type Random, seedOf } from '../support/random.ts';
 import { connectTo, requestText } from '../support/raw-http.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
-import { until } from '../support/until.ts';
 
 /*
  * Traffic of every kind for a long time, good and bad, in rounds. After each round everything that may still be there has had
@@ -231,8 +227,7 @@ async function startPlace(
      INSERT INTO numbers WITH RECURSIVE c AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM c WHERE i < ${rowsMax})
        SELECT i FROM c`,
   );
-  const folder = await mkdtemp(join(tmpdir(), 'probe-'));
-  const file = join(folder, 'looks');
+  const probe = await prepareProbe(t);
   const { port } = new URL(server.url);
   const sluice = await startSluice(
     [
@@ -244,20 +239,11 @@ async function startPlace(
       // The results of one crowd may fill every buffer, and memory that was used once is not given back at once.
       ...['--query_buffer_bytes_max', `${2 * MIB}`, '--page_bytes_max', `${MIB}`],
     ],
-    { NODE_OPTIONS: `--import=${new URL('../support/probe.js', import.meta.url).href}`, PROBE_FILE: file },
+    probe.env,
   );
   t.teardown(async () => {
     await sluice.kill();
-    await rm(folder, { recursive: true });
     await server.sql(`DROP USER ${user}; DROP DATABASE ${user}`);
   });
-  // What comes after the last line's end is nothing, or a line that is still being written.
-  const lines = (): string[] => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : []);
-  const look = async (): Promise<Look> => {
-    const before = lines().length;
-    sluice.child.kill('SIGUSR2');
-    const written = await until(lines, ({ length }) => length > before);
-    return JSON.parse(written.at(-1) as string) as Look;
-  };
-  return { sluice, user, look };
+  return { sluice, user, look: () => probe.look(sluice) };
 }
