@@ -6,7 +6,7 @@ export class Counts {
     return this.#counts.get(name) ?? 0;
   }
 
-  add(name: string, change: 1 | -1): void {
+  add(name: string, change: number): void {
     const count = this.of(name) + change;
     if (count === 0) this.#counts.delete(name);
     else this.#counts.set(name, count);

@@ -64,7 +64,7 @@ async function start(): Promise<void> {
   try {
     service = await Service.start(config, observe, starting.signal);
   } catch (error) {
-    // Whoever asked for the end of the start has what was asked for.
+    // A signal has interrupted the start.
     if (signals > 0) return exit(0);
     throw error;
   }

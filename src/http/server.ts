@@ -5,6 +5,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import { type AddressInfo, isIPv6, type Socket } from 'node:net';
 import { setImmediate as afterThisTurn } from 'node:timers';
 import { setImmediate } from 'node:timers/promises';
+import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { RefusalError } from '../refusal-error.ts';
 import { defaultPerUserMax, mayTake, type SharedLimit } from '../share.ts';
@@ -90,7 +91,7 @@ export class HttpServer {
   readonly #pipelinedShare: SharedLimit;
   #pipelinedBytes = 0;
   /** The same by the addresses of the clients: their users are not known before their turn. */
-  readonly #pipelinedByAddress = new Map<string, number>();
+  readonly #pipelinedByAddress = new Counts();
   /** The Host that was checked last and is allowed: nearly all requests have the same. */
   #allowedHost: string | null = null;
   #isDraining = false;
@@ -310,7 +311,7 @@ export class HttpServer {
     let bytes = pipelinedRequestBytes + url.length;
     for (const text of rawHeaders) bytes += text.length;
     const address = addressOf(socket);
-    const held = this.#pipelinedByAddress.get(address) ?? 0;
+    const held = this.#pipelinedByAddress.of(address);
     if (!mayTake(this.#pipelinedShare, held, bytes, this.#pipelinedShare.max - this.#pipelinedBytes)) return false;
     this.#addPipelined(address, bytes);
     response.once('close', () => this.#addPipelined(address, -bytes));
@@ -319,9 +320,7 @@ export class HttpServer {
 
   #addPipelined(address: string, bytes: number): void {
     this.#pipelinedBytes += bytes;
-    const held = (this.#pipelinedByAddress.get(address) ?? 0) + bytes;
-    if (held === 0) this.#pipelinedByAddress.delete(address);
-    else this.#pipelinedByAddress.set(address, held);
+    this.#pipelinedByAddress.add(address, bytes);
   }
 
   /** Answers CONNECT, behind the answers to the requests before it. Node has left the socket to this function. */

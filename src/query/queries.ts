@@ -306,7 +306,7 @@ export class Queries {
 
   #observeRowsLost(query: Query): void {
     const { id, sessionId, owner, origin } = query.identity;
-    const { state } = query.snapshot();
+    const { state } = query;
     if (state.name !== 'Failed') return;
     const { code, message } = state.failure;
     this.#observe({

@@ -48,7 +48,7 @@ interface LeaseEvents {
   crowded: [];
 }
 
-/** Whoever uses a lease. Each statement has another, so no listeners are added and removed for it. */
+/** The user of a lease. It is no set of listeners because each statement has another holder: listeners would be added and removed for each. */
 export interface LeaseHolder {
   /** The statement has ended in the database and the connection is ready for the next one. */
   onIdle(): void;
