@@ -12,7 +12,7 @@ import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Page } from '../query/pages.ts';
 import type { Queries } from '../query/queries.ts';
-import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
+import { countedBatchBytesMin, Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { bufferOf } from '../query/ring.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
@@ -414,7 +414,9 @@ export class Handlers {
   ): void {
     const inflatedBytes = !asGzip && body.some(isDeflated) ? rows.bytes : 0;
     this.#countText(query.identity.owner, body, response, inflatedBytes, isPosted);
-    if (!rows.pieces.some((piece) => bufferOf(piece).byteLength >= countedAnswerBytesMin)) return;
+    // Never so; but if it were, the client would miss rows, and could not tell.
+    if (rows.pieces.some(({ length }) => length === 0)) throw new Error('the rows of a page have been given back');
+    if (!rows.pieces.some((piece) => bufferOf(piece).byteLength >= countedBatchBytesMin)) return;
     query.sending(rows);
     response.once('close', () => query.sent(rows));
   }
@@ -481,8 +483,7 @@ export class Handlers {
   }
 }
 
-/** Rows in smaller batches are not counted while they are sent, nor is a text that is shorter. */
-const countedAnswerBytesMin = 4 * 1024;
+/** A shorter text is not counted while it is sent. */
 const countedTextBytesMin = 16 * 1024;
 
 /** About what the records of a query take while its statement waits or runs. */

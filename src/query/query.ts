@@ -13,9 +13,10 @@ import {
   type StatementRequest,
 } from '../wire/statement.ts';
 import { type Buffers, Share } from './buffers.ts';
+import { giveBack } from './give-back.ts';
 import { type Page, Pages, type QueryStats, type Snapshot } from './pages.ts';
 import type { QueryMemory } from './request-memory.ts';
-import { buffersOf, noRows, Ring, type Rows } from './ring.ts';
+import { buffersOf, noRows, plainBuffersOf, Ring, type Rows } from './ring.ts';
 import { nextState, type QueryState, running, type StateEvent } from './state.ts';
 
 export interface QueryLimits {
@@ -77,6 +78,9 @@ interface Poll {
   readonly timer: NodeJS.Timeout;
   readonly wake: () => void;
 }
+
+/** Rows in smaller batches are not counted while they are sent, and are left to the collector of garbage. */
+export const countedBatchBytesMin = 4 * 1024;
 
 const noColumns: readonly Column[] = [];
 /** Smaller sets of columns are not counted: most of them are shared by all results of the same statement. */
@@ -289,7 +293,7 @@ export class Query implements StatementObserver {
   remove(cause: Cause): void {
     this.cancel(cause);
     if (this.#isToCome) this.#drop(cause);
-    this.#ring.clear();
+    this.#giveBack([...this.#ring.clear(), ...plainBuffersOf(this.#lastRows)]);
     this.#pages.forget();
     this.#columnsBytes = 0;
     this.#startedBytes = 0;
@@ -320,6 +324,7 @@ export class Query implements StatementObserver {
       else sending.delete(buffer);
     }
     if (sending.size === 0) this.#sending = null;
+    if (rows !== this.#lastRows) this.#giveBack(plainBuffersOf(rows));
     this.#account();
     if (this.#isRemoved && this.#sending === null) this.#share.close();
   }
@@ -441,8 +446,8 @@ export class Query implements StatementObserver {
     if (this.#state.name === 'Failed') {
       this.#rowsToCome = 0;
       this.#unwrittenBytes = 0;
-      this.#startedBytes += this.#ring.startedBytes;
-      this.#ring.clear();
+      this.#startedBytes += this.#ring.started?.byteLength ?? 0;
+      this.#giveBack(this.#ring.clear());
     }
     if (wasRunning) {
       if (this.#startedAt !== null) this.#runningMs = performance.now() - this.#startedAt;
@@ -474,9 +479,31 @@ export class Query implements StatementObserver {
     if (rows.count > 0) this.#credit(rows.count);
     const atEnd = !this.#isToCome && this.#ring.rows === 0;
     const next = atEnd ? null : rows.count > 0 ? number + 1 : number;
-    if (next !== number) this.#startedBytes = 0;
+    if (next !== number) {
+      this.#startedBytes = 0;
+      this.#giveBack(plainBuffersOf(this.#lastRows));
+    }
     this.#account(next === number ? undefined : rows);
     return { state: this.#state, columns: this.#columns, stats: this.#stats(), number, rows, next };
+  }
+
+  /**
+   * Gives back the memory of batches that nothing needs. Whoever has been given a page with rows of them says so by `sending`
+   * in the same turn, so that it is looked for at the end of the turn.
+   */
+  #giveBack(buffers: readonly ArrayBuffer[]): void {
+    const unneeded = new Set(buffers.filter(({ byteLength }) => byteLength >= countedBatchBytesMin));
+    if (unneeded.size === 0) return;
+    setImmediate(() => {
+      const needed = buffersOf(this.#lastRows);
+      if (this.#ring.started !== null) needed.add(this.#ring.started);
+      for (const buffer of unneeded) {
+        // Of no bytes: it has been given back.
+        if (buffer.byteLength === 0 || needed.has(buffer) || this.#sending?.has(buffer) === true)
+          unneeded.delete(buffer);
+      }
+      giveBack([...unneeded]);
+    });
   }
 
   #isReady(): boolean {
@@ -533,7 +560,7 @@ export class Query implements StatementObserver {
    * Sets aside what is needed: for rows that are there or may come, for the last page, which may be asked for again, and for pages
    * that are on their way to clients.
    */
-  #account(last: Rows = this.#pages.last?.rows ?? noRows): void {
+  #account(last = this.#lastRows): void {
     const ringBytes = this.#ring.heldBytes;
     const windowBytes = this.#startedAt !== null && this.#isToCome ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
     let otherBytes = last.heldBytes + this.#startedBytes + this.#columnsBytes + this.#unwrittenBytes;
@@ -543,6 +570,11 @@ export class Query implements StatementObserver {
       for (const buffer of this.#sending.keys()) if (!counted.has(buffer)) otherBytes += buffer.byteLength;
     }
     this.#share.set(windowBytes + otherBytes, ringBytes + otherBytes);
+  }
+
+  /** Of the page that may be asked for again. */
+  get #lastRows(): Rows {
+    return this.#pages.last?.rows ?? noRows;
   }
 
   #count(progress: { rows: number; bytes: number }, rows: number, bytes: number): void {

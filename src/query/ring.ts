@@ -19,6 +19,11 @@ export function bufferOf(piece: Uint8Array | Deflated): ArrayBufferLike {
   return piece instanceof Uint8Array ? piece.buffer : piece.bytes.buffer;
 }
 
+/** The batches that pieces of the rows are of, but for compressed ones. */
+export function plainBuffersOf({ pieces }: Rows): ArrayBuffer[] {
+  return pieces.flatMap((piece) => (piece instanceof Uint8Array ? (piece.buffer as ArrayBuffer) : []));
+}
+
 export const noRows: Rows = { pieces: [], count: 0, bytes: 0, heldBytes: 0 };
 
 interface Slot {
@@ -60,9 +65,9 @@ export class Ring {
     return this.#heldBytes;
   }
 
-  /** Memory of the batch that has been handed out in part; 0 if none has. */
-  get startedBytes(): number {
-    return this.#headRows === 0 ? 0 : (this.#slots[this.#head]?.batch.buffer.byteLength ?? 0);
+  /** The memory of the batch that has been handed out in part; null if none has. */
+  get started(): ArrayBuffer | null {
+    return this.#headRows === 0 ? null : (this.#slots[this.#head]?.batch.buffer ?? null);
   }
 
   push(batch: Batch): void {
@@ -115,9 +120,14 @@ export class Ring {
     return { pieces, count, bytes, heldBytes: heldBefore - this.#heldBytes };
   }
 
-  clear(): void {
+  /** @returns the memory of the batches that were in it, but for compressed ones */
+  clear(): ArrayBuffer[] {
+    const buffers = this.#slots.flatMap((slot) =>
+      slot === undefined || slot.rowEnds === null ? [] : slot.batch.buffer,
+    );
     this.#slots = new Array(4);
     this.#head = this.#count = this.#headRows = this.#rows = this.#bytes = this.#heldBytes = 0;
+    return buffers;
   }
 
   #drop(head: Batch): void {

@@ -30,6 +30,9 @@ const deflateBytesMin = 1024;
 /** Below this size a batch is copied to the main thread; handing memory over costs more than copying so little. */
 const transferBytesMin = 16 * 1024;
 
+/** For so long a statement keeps the memory that was reserved for a large row. Then those of others have their turn. */
+const grantMs = 100;
+
 const notUtf8 = causes.notUtf8();
 
 interface Description {
@@ -135,8 +138,14 @@ export class Execution implements ResultSink {
   #undeliverable: Cause | null = null;
   #ending: Ending | null = null;
   #ended = false;
-  /** `asked`: memory for the next row, which is large; `granted`: until the row is handed over or written to disk. */
-  #largeRow: 'none' | 'asked' | 'granted' = 'none';
+  /**
+   * `asked`: for memory for the next row, which is large; `granted`: until the row is handed over or written to disk; `kept`: for
+   * a large row that may follow soon.
+   */
+  #largeRow: 'none' | 'asked' | 'granted' | 'kept' = 'none';
+  #grantedBytes = 0;
+  /** While it runs, what is granted may be kept. */
+  #grantTimer: NodeJS.Timeout | null = null;
   /** Its delivery has paused the connection. */
   #isHeldUp = false;
   #flushTimer: NodeJS.Timeout | null = null;
@@ -239,17 +248,24 @@ export class Execution implements ResultSink {
     if (this.#encoder === null) return;
     if (this.#encoder.append(bytes, start, end)) this.#afterRows();
     else this.rowTooLarge();
-    if (this.#largeRow !== 'none' && this.#delivery?.hasLarge !== true) this.#releaseLargeRow();
+    if (this.#delivery?.hasLarge !== true) this.#keepGrant();
   }
 
   wantsLargeRow(bytesMax: number): boolean {
     if (this.#encoder === null) return false;
-    if (this.#largeRow !== 'none') return true;
+    if (this.#largeRow === 'asked' || this.#largeRow === 'granted') return true;
     // Without rows before it, nothing but the row itself can use up the reader's credit while memory is reserved for it.
     this.#flush(true);
     if (this.#isHeldUp) return true;
+    if (this.#largeRow === 'kept' && bytesMax <= this.#grantedBytes) {
+      this.#largeRow = 'granted';
+      return true;
+    }
+    this.#forgetGrant();
     this.#largeRow = 'asked';
+    this.#grantedBytes = bytesMax;
     this.#host.pause();
+    // It takes the place of what is kept.
     this.#host.post({ type: 'large_row', statement: this.number, bytes: bytesMax });
     return true;
   }
@@ -258,6 +274,10 @@ export class Execution implements ResultSink {
   roomGranted(): void {
     if (this.#largeRow !== 'asked') return;
     this.#largeRow = 'granted';
+    this.#grantTimer = setTimeout(() => {
+      this.#grantTimer = null;
+      if (this.#largeRow === 'kept') this.#releaseLargeRow();
+    }, grantMs);
     this.#resume();
   }
 
@@ -444,7 +464,7 @@ export class Execution implements ResultSink {
         host.post({ type: 'unwritten', statement: this.number, bytes });
         this.#releaseLargeRow();
       },
-      largeGone: () => this.#releaseLargeRow(),
+      largeGone: () => this.#keepGrant(),
       pause: () => {
         this.#isHeldUp = true;
         host.pause();
@@ -503,9 +523,22 @@ export class Execution implements ResultSink {
     this.#releaseLargeRow();
   }
 
+  /** A large row is gone. To ask anew for each of many takes longer than to receive those of a megabyte. */
+  #keepGrant(): void {
+    if (this.#largeRow !== 'granted') return;
+    if (this.#grantTimer !== null && this.#encoder !== null) this.#largeRow = 'kept';
+    else this.#releaseLargeRow();
+  }
+
+  #forgetGrant(): void {
+    if (this.#grantTimer !== null) clearTimeout(this.#grantTimer);
+    this.#grantTimer = null;
+  }
+
   #releaseLargeRow(): void {
     const state = this.#largeRow;
     if (state === 'none') return;
+    this.#forgetGrant();
     this.#largeRow = 'none';
     this.#host.post({ type: 'large_row', statement: this.number, bytes: 0 });
     if (state === 'asked') this.#resume();

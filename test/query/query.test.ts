@@ -1,14 +1,14 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Buffers, type BuffersOptions } from '#src/query/buffers.js';
 import type { Page } from '#src/query/pages.js';
-import { Query, type QueryLimits } from '#src/query/query.js';
+import { countedBatchBytesMin, Query, type QueryLimits } from '#src/query/query.js';
 import { RequestMemory } from '#src/query/request-memory.js';
 import { causes, type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch, StatementHandle, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 import { seeded } from '../support/random.ts';
 import { statement as plain } from '../support/statement.ts';
-import { batchOf, textOf } from './batches.ts';
+import { batchOf, deflated, textOf } from './batches.ts';
 import { forever } from './make-query.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
@@ -692,6 +692,80 @@ t.test(
     t.strictSame([stage.buffers.heldBytes, stage.buffers.reservedBytes], [0, 0]);
   },
 );
+
+t.test(
+  'the memory of a batch is given back when neither the ring, the last page nor an answer has rows of it',
+  async (t) => {
+    const stage = new Stage(
+      { pageRows: 2, pageBytes: 100_000, bufferRows: 1_000 },
+      buffersOf({ queryBytesMax: 500_000 }),
+    );
+    const observer = stage.start();
+    const batches = [sized(2_000, 2_000, 2_000), sized(3_000, 3_000), sized(9, 9), sized(5_000), sized(6_000)];
+    const lengths = async (): Promise<number[]> => {
+      // It is done at the end of a turn.
+      await setImmediate();
+      return batches.map(({ buffer }) => buffer.byteLength);
+    };
+    const all = await lengths();
+    const [, second = 0, third = 0, fourth = 0, fifth = 0] = all;
+    for (const batch of batches) observer.rows(batch, false);
+
+    const one = await stage.page(0);
+    stage.query.sending(one.rows);
+    stage.query.sent(one.rows);
+    const two = await stage.page(1);
+    t.strictSame(await lengths(), all, 'two pages have rows of the first');
+    stage.query.sending(two.rows);
+    stage.query.sending(two.rows);
+    const three = await stage.page(2);
+    t.strictSame(await lengths(), all, 'both answers are on their way');
+    stage.query.sent(two.rows);
+    t.strictSame(await lengths(), all, 'one of them still is');
+    t.equal(textOf(two.rows).length, 2_000 + 1 + 3_000);
+    stage.query.sent(two.rows);
+    t.strictSame(await lengths(), [0, second, third, fourth, fifth]);
+
+    // Whoever has been given a page takes it in the same turn, or has no more use for it.
+    const same = await stage.page(2);
+    await stage.page(3);
+    stage.query.sending(same.rows);
+    t.strictSame(await lengths(), [0, second, third, fourth, fifth]);
+    t.equal(textOf(same.rows), textOf(three.rows));
+    stage.query.sent(same.rows);
+    t.strictSame(await lengths(), [0, 0, third, fourth, fifth], 'a small batch is left to the collector');
+
+    stage.query.cancelByClient();
+    t.strictSame(
+      await lengths(),
+      [0, 0, third, fourth, 0],
+      'a statement that fails has no rows but those of its last page',
+    );
+    stage.query.remove(causes.cancelled());
+    t.strictSame(await lengths(), [0, 0, third, 0, 0]);
+  },
+);
+
+t.test('the memory of a result that is removed is given back, but for that of answers on their way', async (t) => {
+  const stage = new Stage({ pageRows: 2, pageBytes: 100_000 }, buffersOf({ queryBytesMax: 500_000 }));
+  const observer = stage.start();
+  const batch = sized(2_000, 2_000, 2_000);
+  const other = sized(5_000);
+  const compressed = deflated(sized(...new Array(500).fill(9_000)));
+  for (const given of [batch, other, compressed]) observer.rows(given, false);
+  observer.ended(outcome, 0);
+  const { rows } = await stage.page(0);
+  stage.query.sending(rows);
+  stage.query.remove(causes.cancelled());
+  await setImmediate();
+  t.ok(batch.buffer.byteLength > 0, 'it is sent');
+  t.equal(other.buffer.byteLength, 0);
+  // Another thread may be inflating it.
+  t.ok(compressed.buffer.byteLength >= countedBatchBytesMin, 'what is compressed is left to the collector');
+  stage.query.sent(rows);
+  await setImmediate();
+  t.equal(batch.buffer.byteLength, 0);
+});
 
 t.test('B1: large columns count as memory of the result, until it is removed', async (t) => {
   const stage = new Stage();

@@ -17,6 +17,7 @@ import { type Cell, randomCell, referenceCell, textFormat, typedKinds } from '..
 import { rowReader } from '../support/mysql2-rows.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { binaryRowPayload, encodedString, rowPayload } from '../support/row-packets.ts';
+import { until } from '../support/until.ts';
 
 t.setTimeout(120_000);
 
@@ -538,7 +539,7 @@ t.test('what had been kept of a payload is let go when it turns out to be too la
   t.ok(expected.isComplete);
 });
 
-t.test('a large row is received when memory for it is granted, and given back when it is handed over', (t) => {
+t.test('a large row is received when memory for it is granted, which serves the next one too', (t) => {
   const random = seeded(t);
   const short = [Buffer.from('a')];
   for (const size of [MiB, 5 * MiB, continuedLength + 5]) {
@@ -560,9 +561,33 @@ t.test('a large row is received when memory for it is granted, and given back wh
     t.ok(reading.has(answer), `${size} bytes`);
     t.ok(kept < MiB, `${kept} bytes were kept while it waited`);
     const bytesMax = size < continuedLength ? rowPayload([Buffer.alloc(size)]).length : noLimit;
-    t.strictSame(reading.largeRows, [bytesMax, 0, bytesMax, 0]);
+    t.strictSame(reading.largeRows, [bytesMax, 0], 'it is given back at the end');
   }
   t.end();
+});
+
+t.test('memory for large rows is given back when none follows soon, and a larger row asks for more', async (t) => {
+  const random = seeded(t);
+  const sizes = [2 * MiB, MiB, 3 * MiB];
+  const rows = sizes.map((size) => [Buffer.alloc(size, 'x')]);
+  const answer = answerOf([cellKind.text], rows);
+  const reading = new ByExecution();
+  const [first = 0, second = 0, third = 0] = rows.map((row) => rowPayload(row).length);
+  const middle = answer.bytes.length - (third + packetHeaderBytes) - framed([eofPayload()]).length;
+  reading.give(answer.bytes.subarray(0, middle), random);
+  t.strictSame(reading.largeRows, [first], 'a smaller row takes what the one before it had');
+  t.ok(second < first);
+  await until(() => reading.largeRows.length === 2);
+  t.strictSame(reading.largeRows, [first, 0]);
+  reading.give(answer.bytes.subarray(middle), random);
+  t.ok(reading.has(answer));
+  t.strictSame(reading.largeRows, [first, 0, third, 0]);
+
+  const growing = answerOf([cellKind.text], [rows[1] as Cell[], rows[2] as Cell[]]);
+  const other = new ByExecution();
+  other.give(growing.bytes, random);
+  t.ok(other.has(growing));
+  t.strictSame(other.largeRows, [second, third, 0], 'more takes the place of less');
 });
 
 t.test('a large row of a statement that is given up is dropped, whether it waits or is being received', (t) => {
@@ -600,9 +625,10 @@ t.test('a large row asks for memory when its reader takes rows, and not before',
   t.equal(reading.paused, true, 'the row before it has used up the credit');
   t.strictSame(reading.largeRows, []);
   reading.execution.credit(0, 1);
-  t.strictSame(reading.largeRows.length, 2);
+  t.strictSame(reading.largeRows.length, 1);
   reading.execution.credit(0, 1);
   t.ok(reading.has(answer));
+  t.strictSame(reading.largeRows.length, 2);
   t.end();
 });
 
@@ -684,7 +710,6 @@ function randomAnswer(random: Random, kinds: readonly CellKind[], rows: number):
   );
 }
 
-/** A row with cells of that size where the column may have them. */
 /** A row of cells of that size. Text may end within a character, which no JSON does. */
 function largeRow(kinds: readonly CellKind[], size: number): Cell[] {
   const fill = (kind: CellKind): string => (kind === cellKind.json ? '12345 67' : '12345 é');
