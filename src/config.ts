@@ -164,7 +164,7 @@ const numberOptions = {
     min: 1,
     max: 3600,
     unit: 's',
-    help: 'time for a cancelled statement to end before its connection is closed',
+    help: 'time for a cancelled statement to end before its connection is closed; up to four times as long while the database does not answer the kill',
   },
   ping_secs: {
     default: 5,

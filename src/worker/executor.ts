@@ -19,6 +19,9 @@ const rowShrinkMax = 65_535 * 256;
 const toldColumnsMax = 32;
 const toldColumnsBytesMax = 8 * 1024;
 
+/** The time for a killed statement to end is at most so often what it may take, if the database does not answer. */
+const killWaitFactor = 4;
+
 /** What the executors of a thread share. */
 export interface ThreadParts {
   /** Control connections by login. */
@@ -298,21 +301,41 @@ export class Executor implements Watched {
   /** Ends the statement in the database. */
   #stop(execution: Execution): void {
     execution.abandon();
-    this.#expect('a killed statement did not end');
-    if (this.#connection !== null) {
-      this.#kill ??= new Kill(
-        () => this.control,
-        this.#connection,
-        () => this.#closed,
-        () => this.#post({ type: 'crowded' }),
-      );
-    }
+    if (this.#connection === null) return;
+    this.#kill ??= new Kill(this.#connection, {
+      control: () => this.control,
+      isOver: () => this.#closed,
+      onFull: () => this.#post({ type: 'crowded' }),
+    });
+    this.#expectEnd(this.#kill);
   }
 
-  /** Gives the connection up if it is not idle in time. */
-  #expect(failure: string): void {
+  /**
+   * Gives the connection up if its statement does not end in time, once it is killed. While its kills wait for others, it is not
+   * the statement that takes the time, and a connection that is given up counts no more though the database has it yet.
+   */
+  #expectEnd(kill: Kill): void {
     const { killTimeoutMs } = this.#limits;
-    this.#deadline ??= setTimeout(() => this.giveUp(`${failure} within ${killTimeoutMs} ms`), killTimeoutMs);
+    const began = performance.now();
+    const check = (): void => {
+      const timeoutMs = Math.min(killTimeoutMs + kill.waitedMs, killWaitFactor * killTimeoutMs);
+      const leftMs = began + timeoutMs - performance.now();
+      if (leftMs > 0) this.#deadline = setTimeout(check, Math.ceil(leftMs));
+      else this.giveUp(`a killed statement did not end within ${Math.round(timeoutMs)} ms`);
+    };
+    if (this.#deadline === null) check();
+  }
+
+  /** Gives the connection up if it is not ready for the next statement in time. */
+  #expectIdle(): void {
+    const { killTimeoutMs } = this.#limits;
+    const reason = `it was not made ready for the next statement within ${killTimeoutMs} ms`;
+    this.#deadline ??= setTimeout(() => this.giveUp(reason), killTimeoutMs);
+  }
+
+  #forgetDeadline(): void {
+    if (this.#deadline !== null) clearTimeout(this.#deadline);
+    this.#deadline = null;
   }
 
   async #examine(execution: Execution): Promise<void> {
@@ -332,7 +355,7 @@ export class Executor implements Watched {
     if (!connection.isIdle || !surroundings.isRestored(execution)) {
       // With it comes what the session is left in, which is yet to be learned.
       if (execution.after !== 'hold') execution.tellEnd(false);
-      this.#expect('it was not made ready for the next statement');
+      this.#expectIdle();
     }
     try {
       await this.#kill?.past;
@@ -344,8 +367,7 @@ export class Executor implements Watched {
       return;
     }
     if (this.#closed) return;
-    if (this.#deadline !== null) clearTimeout(this.#deadline);
-    this.#deadline = null;
+    this.#forgetDeadline();
     this.#execution = null;
     this.#kill = null;
     const { session } = execution;
@@ -406,7 +428,7 @@ export class Executor implements Watched {
   #finish(): void {
     this.#closed = true;
     this.#watchdog.remove(this);
-    if (this.#deadline !== null) clearTimeout(this.#deadline);
+    this.#forgetDeadline();
     this.#kill?.enough();
     const execution = this.#execution;
     this.#execution = null;

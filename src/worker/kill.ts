@@ -7,6 +7,16 @@ import { type DriverError, fullKindOf } from './failures.ts';
 const retryMsMin = 50;
 const retryMsMax = 1_000;
 
+/** What a kill needs of the lease whose statement it ends. */
+export interface KillHost {
+  /** Another connection of the same user. */
+  readonly control: () => Control;
+  /** Whether it is of no interest any more what becomes of the connection. */
+  readonly isOver: () => boolean;
+  /** Called once if a connection limit of the database keeps a kill from being sent. */
+  readonly onFull: () => void;
+}
+
 /**
  * Ends the statement of a connection in the database, be it by several kills: one that overtakes the statement on the way
  * finds nothing to kill, and one may be refused.
@@ -15,14 +25,11 @@ export class Kill {
   /** Resolves when none of the kills can hit the next statement. */
   readonly past: Promise<void>;
   readonly #enough = new AbortController();
+  #waitedMs = 0;
+  #sentAt: number | null = null;
 
-  /**
-   * @param control another connection of the same user
-   * @param isOver whether it is of no interest any more what becomes of the connection
-   * @param onFull called once if a connection limit of the database keeps a kill from being sent
-   */
-  constructor(control: () => Control, connection: Connection, isOver: () => boolean, onFull: () => void = () => {}) {
-    this.past = this.#repeat(control, connection.id, isOver, onFull);
+  constructor(connection: Connection, host: KillHost) {
+    this.past = this.#repeat(connection.id, host);
   }
 
   /** The statement has ended: no kill follows. */
@@ -30,19 +37,27 @@ export class Kill {
     this.#enough.abort();
   }
 
-  async #repeat(control: () => Control, connection: number, isOver: () => boolean, onFull: () => void): Promise<void> {
+  /** How long it has waited for answers of the database, which may have many other kills to carry out first. */
+  get waitedMs(): number {
+    return this.#waitedMs + (this.#sentAt === null ? 0 : performance.now() - this.#sentAt);
+  }
+
+  async #repeat(connection: number, { control, isOver, onFull }: KillHost): Promise<void> {
     let wasFull = false;
     const { signal } = this.#enough;
     const kills: Promise<void>[] = [];
     for (let retryMs = retryMsMin; !signal.aborted && !isOver(); retryMs = Math.min(2 * retryMs, retryMsMax)) {
       const { answered, past } = control().kill(connection, isOver);
       kills.push(past);
+      this.#sentAt = performance.now();
       await answered.catch((error: DriverError) => {
         if (!wasFull && fullKindOf(error) !== null) {
           wasFull = true;
           onFull();
         }
       });
+      this.#waitedMs = this.waitedMs;
+      this.#sentAt = null;
       await delay(retryMs, undefined, { signal }).catch(() => {});
     }
     await Promise.all(kills);

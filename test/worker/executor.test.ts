@@ -534,6 +534,35 @@ for (const server of await sharedServers()) {
       t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
     });
 
+    await t.test('B (attack): a killed statement has its time from when its kill is answered', async (t) => {
+      const proxy = await startProxy(t, server.port);
+      const { id, peer } = await open(t, server, { killTimeoutMs: 500 }, { address: proxy.address });
+      let late: { chunk: Buffer; far: Socket } | null = null;
+      proxy.forward = (chunk, far) => {
+        if (late !== null || !chunk.includes('KILL QUERY')) return chunk;
+        late = { chunk, far };
+        return nothing;
+      };
+      const statement = peer.start('SELECT SLEEP(100)', { after: 'clean' });
+      await runs(server, id);
+      peer.post({ type: 'cancel', statement });
+      await until(() => late !== null);
+      // As of a database that has many others to kill first.
+      await delay(1_000);
+      const { chunk, far } = late as unknown as { chunk: Buffer; far: Socket };
+      far.write(chunk);
+      await until(() => peer.idles === 1 || peer.closed);
+      t.notOk(peer.closed, 'the connection, which the database has yet, is not given up');
+
+      // The database answers no kill at all.
+      proxy.forward = (chunk) => (chunk.includes('KILL QUERY') ? nothing : chunk);
+      const second = peer.start('SELECT SLEEP(100)', { after: 'clean' });
+      await runs(server, id);
+      peer.post({ type: 'cancel', statement: second });
+      await until(() => peer.closed);
+      t.match(peer.messages.at(-1), { type: 'lost', reason: /did not end within 2000 ms/ });
+    });
+
     await t.test('a connection that waits for its kills to be past is not taken for silent', async (t) => {
       const proxy = await startProxy(t, server.port);
       const limits = { connectTimeoutMs: 1_000, pingMs: 300, killTimeoutMs: 20_000 };
