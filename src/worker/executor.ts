@@ -19,7 +19,7 @@ const rowShrinkMax = 65_535 * 256;
 const toldColumnsMax = 32;
 const toldColumnsBytesMax = 8 * 1024;
 
-/** The time for a killed statement to end is at most so often what it may take, if the database does not answer. */
+/** The time for a killed statement to end grows to this many times `killTimeoutMs` at most. */
 const killWaitFactor = 4;
 
 /** What the executors of a thread share. */
@@ -301,7 +301,8 @@ export class Executor implements Watched {
   /** Ends the statement in the database. */
   #stop(execution: Execution): void {
     execution.abandon();
-    if (this.#connection === null) return;
+    // The reader may have held up its end, which has been received; a kill would be for nothing, and never be past.
+    if (execution.hasEnded || this.#connection === null) return;
     this.#kill ??= new Kill(this.#connection, {
       control: () => this.control,
       isOver: () => this.#closed,
@@ -311,8 +312,9 @@ export class Executor implements Watched {
   }
 
   /**
-   * Gives the connection up if its statement does not end in time, once it is killed. While its kills wait for others, it is not
-   * the statement that takes the time, and a connection that is given up counts no more though the database has it yet.
+   * Gives the connection up if it is not idle in time after a kill. The time that kills wait for the database is left out: a
+   * connection that is given up no longer counts, and if its kill has yet to be carried out, the database holds one more than it
+   * should.
    */
   #expectEnd(kill: Kill): void {
     const { killTimeoutMs } = this.#limits;

@@ -37,7 +37,10 @@ export class Kill {
     this.#enough.abort();
   }
 
-  /** How long it has waited for answers of the database, which may have many other kills to carry out first. */
+  /**
+   * How long its kills have waited to be answered: for a connection that takes them, for other kills, and for MariaDB, which may
+   * wait two seconds for a victim that sleeps.
+   */
   get waitedMs(): number {
     return this.#waitedMs + (this.#sentAt === null ? 0 : performance.now() - this.#sentAt);
   }
@@ -47,17 +50,18 @@ export class Kill {
     const { signal } = this.#enough;
     const kills: Promise<void>[] = [];
     for (let retryMs = retryMsMin; !signal.aborted && !isOver(); retryMs = Math.min(2 * retryMs, retryMsMax)) {
+      const sentAt = performance.now();
+      this.#sentAt = sentAt;
       const { answered, past } = control().kill(connection, isOver);
       kills.push(past);
-      this.#sentAt = performance.now();
       await answered.catch((error: DriverError) => {
         if (!wasFull && fullKindOf(error) !== null) {
           wasFull = true;
           onFull();
         }
       });
-      this.#waitedMs = this.waitedMs;
       this.#sentAt = null;
+      this.#waitedMs += performance.now() - sentAt;
       await delay(retryMs, undefined, { signal }).catch(() => {});
     }
     await Promise.all(kills);

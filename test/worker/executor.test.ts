@@ -534,6 +534,22 @@ for (const server of await sharedServers()) {
       t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
     });
 
+    await t.test('a statement whose end has been received, and is held up by its reader, is not killed', async (t) => {
+      for (const after of ['keep', 'clean'] as const) {
+        const { id, peer } = await open(t, server, { killTimeoutMs: 2_000 });
+        const statement = peer.start(numbers(500), { after, creditRows: 10 });
+        await until(() => peer.told(statement).rows === 10);
+        // The rest of it is in memory when the database has no more to do.
+        await untilAsync(
+          async () => (await server.sql(`${processCount} WHERE ID = ${id} AND INFO IS NOT NULL`)) === '0',
+        );
+        peer.post({ type: 'cancel', statement });
+        await until(() => peer.idles === 1 || peer.closed);
+        t.notOk(peer.closed, JSON.stringify(peer.messages.at(-1)));
+        t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
+      }
+    });
+
     await t.test('B (attack): a killed statement has its time from when its kill is answered', async (t) => {
       const proxy = await startProxy(t, server.port);
       const { id, peer } = await open(t, server, { killTimeoutMs: 500 }, { address: proxy.address });
