@@ -144,8 +144,9 @@ export class Execution implements ResultSink {
    */
   #largeRow: 'none' | 'asked' | 'granted' | 'kept' = 'none';
   #grantedBytes = 0;
-  /** While it runs, what is granted may be kept. */
-  #grantTimer: NodeJS.Timeout | null = null;
+  #grantedAt = 0;
+  /** Ends `kept`. */
+  #keptTimer: NodeJS.Timeout | null = null;
   /** Its delivery has paused the connection. */
   #isHeldUp = false;
   #flushTimer: NodeJS.Timeout | null = null;
@@ -248,7 +249,7 @@ export class Execution implements ResultSink {
     if (this.#encoder === null) return;
     if (this.#encoder.append(bytes, start, end)) this.#afterRows();
     else this.rowTooLarge();
-    if (this.#delivery?.hasLarge !== true) this.#keepGrant();
+    if (this.#delivery?.hasLarge !== true) this.#largeRowGone();
   }
 
   wantsLargeRow(bytesMax: number): boolean {
@@ -257,11 +258,11 @@ export class Execution implements ResultSink {
     // Without rows before it, nothing but the row itself can use up the reader's credit while memory is reserved for it.
     this.#flush(true);
     if (this.#isHeldUp) return true;
+    this.#cancelKeptTimer();
     if (this.#largeRow === 'kept' && bytesMax <= this.#grantedBytes) {
       this.#largeRow = 'granted';
       return true;
     }
-    this.#forgetGrant();
     this.#largeRow = 'asked';
     this.#grantedBytes = bytesMax;
     this.#host.pause();
@@ -274,10 +275,7 @@ export class Execution implements ResultSink {
   roomGranted(): void {
     if (this.#largeRow !== 'asked') return;
     this.#largeRow = 'granted';
-    this.#grantTimer = setTimeout(() => {
-      this.#grantTimer = null;
-      if (this.#largeRow === 'kept') this.#releaseLargeRow();
-    }, grantMs);
+    this.#grantedAt = performance.now();
     this.#resume();
   }
 
@@ -464,7 +462,7 @@ export class Execution implements ResultSink {
         host.post({ type: 'unwritten', statement: this.number, bytes });
         this.#releaseLargeRow();
       },
-      largeGone: () => this.#keepGrant(),
+      largeGone: () => this.#largeRowGone(),
       pause: () => {
         this.#isHeldUp = true;
         host.pause();
@@ -523,22 +521,30 @@ export class Execution implements ResultSink {
     this.#releaseLargeRow();
   }
 
-  /** A large row is gone. To ask anew for each of many takes longer than to receive those of a megabyte. */
-  #keepGrant(): void {
-    if (this.#largeRow !== 'granted') return;
-    if (this.#grantTimer !== null && this.#encoder !== null) this.#largeRow = 'kept';
-    else this.#releaseLargeRow();
+  /**
+   * A large row is handed over, written or dropped. To ask anew for each of many would take longer than to receive those of a
+   * megabyte.
+   */
+  #largeRowGone(): void {
+    if (this.#largeRow === 'none' || this.#largeRow === 'asked') return;
+    const leftMs = this.#grantedAt + grantMs - performance.now();
+    if (leftMs <= 0 || this.#encoder === null) {
+      this.#releaseLargeRow();
+      return;
+    }
+    this.#largeRow = 'kept';
+    this.#keptTimer ??= setTimeout(() => this.#releaseLargeRow(), leftMs);
   }
 
-  #forgetGrant(): void {
-    if (this.#grantTimer !== null) clearTimeout(this.#grantTimer);
-    this.#grantTimer = null;
+  #cancelKeptTimer(): void {
+    if (this.#keptTimer !== null) clearTimeout(this.#keptTimer);
+    this.#keptTimer = null;
   }
 
   #releaseLargeRow(): void {
     const state = this.#largeRow;
     if (state === 'none') return;
-    this.#forgetGrant();
+    this.#cancelKeptTimer();
     this.#largeRow = 'none';
     this.#host.post({ type: 'large_row', statement: this.number, bytes: 0 });
     if (state === 'asked') this.#resume();
