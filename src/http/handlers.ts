@@ -394,6 +394,7 @@ export class Handlers {
     });
     const page = await ready;
     if (response.destroyed) return;
+    if (query.isTooLate(page)) throw httpErrors.notFound(`query ${query.identity.id} has no page ${number} any more`);
     const { body, headers } = this.#repliesOf(query).page(query, page, method === 'POST');
     this.#countAnswer(query, page, body, asGzip, response, method === 'POST');
     await replyPage(response, body, asGzip, headers);
@@ -414,7 +415,8 @@ export class Handlers {
   ): void {
     const inflatedBytes = !asGzip && body.some(isDeflated) ? rows.bytes : 0;
     this.#countText(query.identity.owner, body, response, inflatedBytes, isPosted);
-    // Never so; but if it were, the client would miss rows, and could not tell.
+    // Pages are sent in the turn in which they are given out, and by `sending` their rows are kept from then on. If a piece were
+    // given back all the same, the client would miss rows, and could not tell.
     if (rows.pieces.some(({ length }) => length === 0)) throw new Error('the rows of a page have been given back');
     if (!rows.pieces.some((piece) => bufferOf(piece).byteLength >= countedBatchBytesMin)) return;
     query.sending(rows);

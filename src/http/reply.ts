@@ -104,7 +104,7 @@ function replyParts(response: ServerResponse, parts: readonly (string | Uint8Arr
     ...headers,
   });
   if (length > tlsBytesMax && isEncrypted(response)) {
-    writeInSteps(response, piecesOf(parts, tlsBytesMax));
+    writeInSteps(response, piecesOf(parts, tlsBytesMax), length);
     return;
   }
   const last = parts.length - 1;
@@ -123,15 +123,19 @@ function isEncrypted({ req }: ServerResponse): boolean {
  * TLS encrypts at once whatever it is given, and holds the encrypted copy until the client reads it. Plain connections share the
  * memory of a page that is sent on many of them; with TLS each would hold a copy of its own, which nobody counts.
  */
-function writeInSteps(response: ServerResponse, pieces: Iterator<Uint8Array>): void {
+function writeInSteps(response: ServerResponse, pieces: Iterator<Uint8Array>, length: number): void {
+  let left = length;
   while (!response.destroyed) {
     const { value, done } = pieces.next();
     if (done === true) {
-      response.end();
+      // To its client, the next answer on the connection would be the rest of one that is too short.
+      if (left > 0) response.destroy();
+      else response.end();
       return;
     }
+    left -= value.length;
     if (!response.write(value)) {
-      response.once('drain', () => writeInSteps(response, pieces));
+      response.once('drain', () => writeInSteps(response, pieces, left));
       return;
     }
   }

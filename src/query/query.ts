@@ -233,7 +233,12 @@ export class Query implements StatementObserver {
    * @returns null if there is no such page, or no more
    */
   page(number: number): Promise<Page> | null {
-    return this.#pages.get(number);
+    return this.#isRemoved ? null : this.#pages.get(number);
+  }
+
+  /** Whether rows are missing in the page because the query was removed just before the page was made. */
+  isTooLate({ state, columns, rows }: Page): boolean {
+    return this.#isRemoved && state.name === 'Succeeded' && columns.length > 0 && rows.count === 0;
   }
 
   /** From the POST until the statement was sent to its connection; until now if it was not. */
@@ -324,6 +329,7 @@ export class Query implements StatementObserver {
       else sending.delete(buffer);
     }
     if (sending.size === 0) this.#sending = null;
+    // Most often they are those of the last page, of which it is known that they are needed.
     if (rows !== this.#lastRows) this.#giveBack(plainBuffersOf(rows));
     this.#account();
     if (this.#isRemoved && this.#sending === null) this.#share.close();

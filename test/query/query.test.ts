@@ -767,6 +767,35 @@ t.test('the memory of a result that is removed is given back, but for that of an
   t.equal(batch.buffer.byteLength, 0);
 });
 
+t.test('a page that is made as its query is removed is not taken for an end without rows', async (t) => {
+  const columns = [{ name: 'a', type: { name: 'Int32' as const }, nullable: false }];
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.columns(columns);
+  const polled = stage.page(0);
+  observer.rows(batchOf(['[1]']), false);
+  observer.ended(outcome, 0);
+  stage.query.remove(causes.cancelled());
+  t.ok(stage.query.isTooLate(await polled));
+  t.equal(stage.query.page(0), null);
+
+  const read = new Stage();
+  const other = read.start();
+  other.columns(columns);
+  other.rows(batchOf(['[1]']), false);
+  other.ended(outcome, 0);
+  const taken = read.page(0);
+  read.query.remove(causes.cancelled());
+  t.notOk(read.query.isTooLate(await taken), 'its rows were taken before');
+  t.equal(textOf((await taken).rows), '[1]');
+
+  const failing = new Stage();
+  failing.start().columns(columns);
+  const waiting = failing.page(0);
+  failing.query.remove(causes.cancelled());
+  t.notOk(failing.query.isTooLate(await waiting), 'it says that it was cancelled');
+});
+
 t.test('B1: large columns count as memory of the result, until it is removed', async (t) => {
   const stage = new Stage();
   const observer = stage.start();
