@@ -12,9 +12,9 @@ import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Page } from '../query/pages.ts';
 import type { Queries } from '../query/queries.ts';
-import { countedBatchBytesMin, Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
+import { countedPageBytesMin, Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
-import { bufferOf } from '../query/ring.ts';
+import { isHolding } from '../query/ring.ts';
 import type { Account, Accounts, Credentials } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { Answer, originOf, turnOf } from './answer.ts';
@@ -418,7 +418,7 @@ export class Handlers {
     // Pages are sent in the turn in which they are given out, and by `sending` their rows are kept from then on. If a piece were
     // given back all the same, the client would miss rows, and could not tell.
     if (rows.pieces.some(({ length }) => length === 0)) throw new Error('the rows of a page have been given back');
-    if (!rows.pieces.some((piece) => bufferOf(piece).byteLength >= countedBatchBytesMin)) return;
+    if (!isHolding(rows, countedPageBytesMin)) return;
     query.sending(rows);
     response.once('close', () => query.sent(rows));
   }

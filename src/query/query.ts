@@ -16,7 +16,7 @@ import { type Buffers, Share } from './buffers.ts';
 import { giveBack } from './give-back.ts';
 import { type Page, Pages, type QueryStats, type Snapshot } from './pages.ts';
 import type { QueryMemory } from './request-memory.ts';
-import { buffersOf, noRows, plainBuffersOf, Ring, type Rows } from './ring.ts';
+import { buffersOf, isHolding, noRows, plainBuffersOf, Ring, type Rows } from './ring.ts';
 import { nextState, type QueryState, running, type StateEvent } from './state.ts';
 
 export interface QueryLimits {
@@ -79,8 +79,11 @@ interface Poll {
   readonly wake: () => void;
 }
 
-/** Rows in smaller batches are not counted while they are sent, and are left to the collector of garbage. */
-export const countedBatchBytesMin = 4 * 1024;
+/** Pages that hold less are not counted while they are sent. */
+export const countedPageBytesMin = 16 * 1024;
+
+/** Smaller batches are left to the collector of garbage: to give them back costs more than it does. */
+const givenBackBytesMin = 16 * 1024;
 
 const noColumns: readonly Column[] = [];
 /** Smaller sets of columns are not counted: most of them are shared by all results of the same statement. */
@@ -298,7 +301,8 @@ export class Query implements StatementObserver {
   remove(cause: Cause): void {
     this.cancel(cause);
     if (this.#isToCome) this.#drop(cause);
-    this.#giveBack([...this.#ring.clear(), ...plainBuffersOf(this.#lastRows)]);
+    this.#giveBack(this.#ring.clear());
+    this.#giveBackRows(this.#lastRows);
     this.#pages.forget();
     this.#columnsBytes = 0;
     this.#startedBytes = 0;
@@ -330,7 +334,7 @@ export class Query implements StatementObserver {
     }
     if (sending.size === 0) this.#sending = null;
     // Most often they are those of the last page, of which it is known that they are needed.
-    if (rows !== this.#lastRows) this.#giveBack(plainBuffersOf(rows));
+    if (rows !== this.#lastRows) this.#giveBackRows(rows);
     this.#account();
     if (this.#isRemoved && this.#sending === null) this.#share.close();
   }
@@ -487,7 +491,7 @@ export class Query implements StatementObserver {
     const next = atEnd ? null : rows.count > 0 ? number + 1 : number;
     if (next !== number) {
       this.#startedBytes = 0;
-      this.#giveBack(plainBuffersOf(this.#lastRows));
+      this.#giveBackRows(this.#lastRows);
     }
     this.#account(next === number ? undefined : rows);
     return { state: this.#state, columns: this.#columns, stats: this.#stats(), number, rows, next };
@@ -498,7 +502,8 @@ export class Query implements StatementObserver {
    * in the same turn, so that it is looked for at the end of the turn.
    */
   #giveBack(buffers: readonly ArrayBuffer[]): void {
-    const unneeded = new Set(buffers.filter(({ byteLength }) => byteLength >= countedBatchBytesMin));
+    if (buffers.length === 0) return;
+    const unneeded = new Set(buffers.filter(({ byteLength }) => byteLength >= givenBackBytesMin));
     if (unneeded.size === 0) return;
     setImmediate(() => {
       const needed = buffersOf(this.#lastRows);
@@ -510,6 +515,10 @@ export class Query implements StatementObserver {
       }
       giveBack([...unneeded]);
     });
+  }
+
+  #giveBackRows(rows: Rows): void {
+    if (isHolding(rows, givenBackBytesMin)) this.#giveBack(plainBuffersOf(rows));
   }
 
   #isReady(): boolean {

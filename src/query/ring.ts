@@ -15,8 +15,13 @@ export function buffersOf({ pieces }: Rows): Set<ArrayBufferLike> {
   return new Set(pieces.map(bufferOf));
 }
 
-export function bufferOf(piece: Uint8Array | Deflated): ArrayBufferLike {
+function bufferOf(piece: Uint8Array | Deflated): ArrayBufferLike {
   return piece instanceof Uint8Array ? piece.buffer : piece.bytes.buffer;
+}
+
+/** Whether the memory that the rows are kept by is as much: all batches of which they are the last rows, or one of them. */
+export function isHolding({ pieces, heldBytes }: Rows, bytes: number): boolean {
+  return heldBytes >= bytes || pieces.some((piece) => bufferOf(piece).byteLength >= bytes);
 }
 
 /** The batches that pieces of the rows are of, but for compressed ones. */
@@ -122,6 +127,7 @@ export class Ring {
 
   /** @returns the memory of the batches that were in it, but for compressed ones */
   clear(): ArrayBuffer[] {
+    if (this.#count === 0) return [];
     const buffers = this.#slots.flatMap((slot) =>
       slot === undefined || slot.rowEnds === null ? [] : slot.batch.buffer,
     );
