@@ -259,6 +259,7 @@ export const scenarios: readonly Scenario[] = [
       queries_per_user_max: 20_000,
       unread_per_user_max: 20_000,
       sessions_max: 200,
+      sessions_per_user_max: 200,
       session_queue_max: 100,
       connections_max: 300,
       connections_per_user_max: 300,
