@@ -9,7 +9,7 @@ import { Ajv } from 'ajv';
 import standaloneModule from 'ajv/dist/standalone/index.js';
 
 const standaloneCode = standaloneModule.default;
-const schemas = ['v1', 'databend'].map((dialect) => `../src/protocol/${dialect}/query-request.schema.json`);
+const schemas = ['native', 'databend'].map((dialect) => `../src/api/${dialect}/query-request.schema.json`);
 
 /** The validator's source text for the schema at `url`. */
 function generate(url) {

@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Handles } from './api/databend/session.ts';
 import { type Config, type DatabaseConfig, requestBytesPerUserMax } from './config.ts';
 import { prepareDataDir } from './data-dir.ts';
 import { descriptorsMax, watchDescriptors } from './descriptors.ts';
@@ -13,7 +14,6 @@ import { HostNames } from './http/host-names.ts';
 import { HttpServer } from './http/server.ts';
 import { Statements } from './http/statements.ts';
 import { type Levels, Metrics, observeWith } from './metrics.ts';
-import { Handles } from './protocol/databend/session.ts';
 import { Buffers } from './query/buffers.ts';
 import { LargeRows } from './query/large-rows.ts';
 import { Queries } from './query/queries.ts';

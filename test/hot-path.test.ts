@@ -6,7 +6,7 @@
 
 import { MessageChannel, MessagePort } from 'node:worker_threads';
 import t from 'tap';
-import { pageBody } from '#src/protocol/v1/response.js';
+import { pageBody } from '#src/api/native/response.js';
 import { Buffers } from '#src/query/buffers.js';
 import { LargeRows } from '#src/query/large-rows.js';
 import { Query } from '#src/query/query.js';

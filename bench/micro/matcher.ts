@@ -1,5 +1,5 @@
+import { finalUri, pageUri, statsUri } from '#src/api/native/uris.js';
 import { match } from '#src/http/router.js';
-import { finalUri, pageUri, statsUri } from '#src/protocol/v1/uris.js';
 import { callNs, print } from './measure.ts';
 
 const id = '01a1fc7e18649a1c64db4c59ae518009081e5ee08229';

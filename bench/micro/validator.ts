@@ -1,5 +1,5 @@
-import { validate } from '#src/protocol/v1/query-request.validator.js';
-import { parseQueryRequest } from '#src/protocol/v1/request.js';
+import { validate } from '#src/api/native/query-request.validator.js';
+import { parseQueryRequest } from '#src/api/native/request.js';
 import { requestLimits } from '../../test/support/request-limits.ts';
 import { callNs, print } from './measure.ts';
 

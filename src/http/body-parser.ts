@@ -1,7 +1,7 @@
+import { digestOf, type ParsedBody, parseBody } from '../api/body.ts';
+import { InvalidRequestError } from '../api/invalid-request.ts';
+import type { RequestLimits } from '../api/request.ts';
 import type { Observe } from '../events.ts';
-import { digestOf, type ParsedBody, parseBody } from '../protocol/body.ts';
-import { InvalidRequestError } from '../protocol/invalid-request.ts';
-import type { RequestLimits } from '../protocol/request.ts';
 import { Queue, type Waiter } from '../query/queue.ts';
 import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
 import { RequestAbortedError } from './body.ts';

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { newSessionId } from '../ids.ts';
-import type { DatabendServer } from '../protocol/databend/response.ts';
+import type { DatabendServer } from '../api/databend/response.ts';
 import {
   clientOf,
   heartbeatQueries,
@@ -8,8 +7,9 @@ import {
   loginReply,
   logoutReply,
   verifyReply,
-} from '../protocol/databend/session-replies.ts';
-import { InvalidRequestError } from '../protocol/invalid-request.ts';
+} from '../api/databend/session-replies.ts';
+import { InvalidRequestError } from '../api/invalid-request.ts';
+import { newSessionId } from '../ids.ts';
 import type { Queries } from '../query/queries.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import type { Sessions } from '../session/sessions.ts';

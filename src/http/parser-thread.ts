@@ -1,7 +1,7 @@
 import { Piscina } from 'piscina';
-import { digestOf, type ParsedBody, packed, parseBody } from '../protocol/body.ts';
-import { InvalidRequestError } from '../protocol/invalid-request.ts';
-import type { RequestLimits } from '../protocol/request.ts';
+import { digestOf, type ParsedBody, packed, parseBody } from '../api/body.ts';
+import { InvalidRequestError } from '../api/invalid-request.ts';
+import type { RequestLimits } from '../api/request.ts';
 
 type Moving = ReturnType<typeof Piscina.move>;
 

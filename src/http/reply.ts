@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
-import { type BodyParts, noHeaders, type Reply } from '../protocol/reply.ts';
+import { type BodyParts, noHeaders, type Reply } from '../api/reply.ts';
 import { gzipPieces, inflated, isDeflated } from './gzip.ts';
 import type { HttpError } from './http-error.ts';
 

@@ -1,5 +1,5 @@
+import type { QueryRequest } from '../api/request.ts';
 import { newSessionId } from '../ids.ts';
-import type { QueryRequest } from '../protocol/request.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Query, RunStatement } from '../query/query.ts';
 import type { Queue, Waiter } from '../query/queue.ts';

@@ -1,4 +1,4 @@
-import type { RequestLimits } from '#src/protocol/request.js';
+import type { RequestLimits } from '#src/api/request.js';
 
 /** What a server with the default options holds the body of a POST to. */
 export const requestLimits: RequestLimits = {

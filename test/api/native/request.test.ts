@@ -1,6 +1,6 @@
 import t from 'tap';
-import { InvalidRequestError } from '#src/protocol/invalid-request.js';
-import { parseQueryRequest } from '#src/protocol/v1/request.js';
+import { InvalidRequestError } from '#src/api/invalid-request.js';
+import { parseQueryRequest } from '#src/api/native/request.js';
 import { requestLimits } from '../../support/request-limits.ts';
 
 const pagination = { waitSecs: 1, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 };

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isExact, scanJson } from '#src/protocol/json-scan.js';
+import { isExact, scanJson } from '#src/api/json-scan.js';
 
 const paramsMax = 5;
 

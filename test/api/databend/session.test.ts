@@ -5,8 +5,8 @@ import {
   heldSessionOf,
   sessionAfter,
   sessionWithoutHeld,
-} from '#src/protocol/databend/session.js';
-import { InvalidRequestError } from '#src/protocol/invalid-request.js';
+} from '#src/api/databend/session.js';
+import { InvalidRequestError } from '#src/api/invalid-request.js';
 
 const id = '0123456789abcdef0123456789abcdef';
 const state = { schema: null, variables: {}, inTransaction: false, isHeld: false, isChanged: false };

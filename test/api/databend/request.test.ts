@@ -1,7 +1,7 @@
 import t from 'tap';
-import { type DatabendRequest, parseBody, requestOf } from '#src/protocol/databend/request.js';
-import { Handles } from '#src/protocol/databend/session.js';
-import { InvalidRequestError } from '#src/protocol/invalid-request.js';
+import { type DatabendRequest, parseBody, requestOf } from '#src/api/databend/request.js';
+import { Handles } from '#src/api/databend/session.js';
+import { InvalidRequestError } from '#src/api/invalid-request.js';
 import { requestLimits } from '../../support/request-limits.ts';
 
 const limits = { ...requestLimits, clientSessionBytesMax: 1_024 };

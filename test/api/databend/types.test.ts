@@ -1,6 +1,6 @@
 import t from 'tap';
-import { timezoneOf } from '#src/protocol/databend/timezone.js';
-import { typeName } from '#src/protocol/databend/types.js';
+import { timezoneOf } from '#src/api/databend/timezone.js';
+import { typeName } from '#src/api/databend/types.js';
 import type { ColumnType } from '#src/wire/statement.js';
 
 t.test('types have the names that clients know', async (t) => {

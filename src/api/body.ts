@@ -4,8 +4,8 @@ import { findPlaceholders } from '../wire/placeholders.ts';
 import { traitsOf } from '../wire/sql-traits.ts';
 import { needPlaceholders, type PackedParams, type Params, type ParamsToPack } from '../wire/statement.ts';
 import { type DatabendBody, parseBody as parseDatabend } from './databend/request.ts';
+import { parseQueryRequest as parseV1 } from './native/request.ts';
 import type { QueryRequest, RequestLimits } from './request.ts';
-import { parseQueryRequest as parseV1 } from './v1/request.ts';
 
 /** A body of POST /v1/query as it was parsed, by its dialect. */
 export type ParsedBody =

@@ -1,6 +1,6 @@
 import t from 'tap';
+import { finalUri, killUri, pageUri, statsUri } from '#src/api/native/uris.js';
 import { match } from '#src/http/router.js';
-import { finalUri, killUri, pageUri, statsUri } from '#src/protocol/v1/uris.js';
 
 t.test('the paths are those that were decided', async (t) => {
   t.equal(pageUri('abc', 0), '/v1/query/abc/page/0');
