@@ -2,7 +2,7 @@ import { digestOf, type ParsedBody, parseBody } from '../api/body.ts';
 import { InvalidRequestError } from '../api/invalid-request.ts';
 import type { RequestLimits } from '../api/request.ts';
 import type { Observe } from '../events.ts';
-import { Queue, type Waiter } from '../query/queue.ts';
+import { Queue, type Waiter } from '../engine/queue.ts';
 import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
 import { RequestAbortedError } from './body.ts';
 import { httpErrors } from './http-error.ts';

@@ -11,7 +11,7 @@ import type { QueryRequest } from '../api/request.ts';
 import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Page } from '../query/pages.ts';
-import type { Queries } from '../query/queries.ts';
+import type { Queries } from '../engine/queries.ts';
 import { countedPageBytesMin, Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { isHolding } from '../query/ring.ts';
@@ -21,15 +21,15 @@ import { Answer, originOf, turnOf } from './answer.ts';
 import { credentialsOf } from './auth.ts';
 import { RequestAbortedError, readJsonBytes } from './body.ts';
 import type { BodyParser } from './body-parser.ts';
-import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
+import { ClientSessions, type ClientSessionVerb } from '../api/databend/client-sessions.ts';
 import { type Dialect, dialectOf } from './dialects.ts';
-import { FinalSessions } from './final-sessions.ts';
+import { FinalSessions } from '../api/databend/final-sessions.ts';
 import { acceptsGzip, isDeflated } from './gzip.ts';
 import { type HttpError, httpErrors } from './http-error.ts';
 import { reply, replyEmpty, replyPage, replyText } from './reply.ts';
-import { type Retried, Retries } from './retries.ts';
+import { type Retried, Retries } from '../engine/idempotency-keys.ts';
 import type { Route } from './router.ts';
-import { isSession, type Place, type Statements } from './statements.ts';
+import { isSession, type Place, type Statements } from '../engine/dispatcher.ts';
 
 export interface HandlerLimits {
   readonly bodyBytesMax: number;

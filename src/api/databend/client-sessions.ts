@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { DatabendServer } from '../api/databend/response.ts';
+import type { DatabendServer } from './response.ts';
 import {
   clientOf,
   heartbeatQueries,
@@ -7,15 +7,15 @@ import {
   loginReply,
   logoutReply,
   verifyReply,
-} from '../api/databend/session-replies.ts';
-import { InvalidRequestError } from '../api/invalid-request.ts';
-import { newSessionId } from '../ids.ts';
-import type { Queries } from '../query/queries.ts';
-import type { RequestMemory } from '../query/request-memory.ts';
-import type { Sessions } from '../session/sessions.ts';
-import { readJsonBytes } from './body.ts';
-import { httpErrors } from './http-error.ts';
-import { reply } from './reply.ts';
+} from './session-replies.ts';
+import { InvalidRequestError } from '../invalid-request.ts';
+import { newSessionId } from '../../ids.ts';
+import type { Queries } from '../../engine/queries.ts';
+import type { RequestMemory } from '../../query/request-memory.ts';
+import type { Sessions } from '../../session/sessions.ts';
+import { readJsonBytes } from '../../http/body.ts';
+import { httpErrors } from '../../http/http-error.ts';
+import { reply } from '../../http/reply.ts';
 
 /** Room for some thousands of queries; more would hold up everybody. */
 const heartbeatBytesMax = 256 * 1024;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { Queue, type QueueOptions, type Waiter } from '#src/query/queue.js';
+import { Queue, type QueueOptions, type Waiter } from '#src/engine/queue.js';
 import { pick, seeded } from '../support/random.ts';
-import { forever } from './make-query.ts';
+import { forever } from '../query/make-query.ts';
 
 /** A queue, what there is for those in it, and what becomes of them. */
 class Stage {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { ServiceEvent } from '#src/events.js';
-import { Queries, type QueriesOptions } from '#src/query/queries.js';
+import { Queries, type QueriesOptions } from '#src/engine/queries.js';
 import type { Query } from '#src/query/query.js';
 import { failureOf } from '#src/wire/failures.js';
-import { forever, makeQuery } from './make-query.ts';
+import { forever, makeQuery } from '../query/make-query.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 const defaults: QueriesOptions = {

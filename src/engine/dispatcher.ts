@@ -2,7 +2,7 @@ import type { QueryRequest } from '../api/request.ts';
 import { newSessionId } from '../ids.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Query, RunStatement } from '../query/query.ts';
-import type { Queue, Waiter } from '../query/queue.ts';
+import type { Queue, Waiter } from './queue.ts';
 import type { Account } from '../session/accounts.ts';
 import { RefusedError } from '../session/lease.ts';
 import type { RunElsewhere, Session } from '../session/session.ts';
@@ -15,7 +15,7 @@ import {
   type StatementObserver,
   type StatementRequest,
 } from '../wire/statement.ts';
-import { httpErrors } from './http-error.ts';
+import { httpErrors } from '../http/http-error.ts';
 
 /** Where a statement may run; a failure if it cannot run anywhere. */
 export type Place = Session | Failure;

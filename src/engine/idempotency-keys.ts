@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import type { Queries } from '../query/queries.ts';
+import type { Queries } from './queries.ts';
 import type { Query } from '../query/query.ts';
 import { ownedKey } from '../removals.ts';
-import type { Dialect } from './dialects.ts';
+import type { Dialect } from '../http/dialects.ts';
 
 interface Begun {
   readonly user: string;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { FinalSessions } from '#src/http/final-sessions.js';
+import { FinalSessions } from '#src/api/databend/final-sessions.js';
 
 const KIB = 1024;
 /** Takes a little more than 2 KiB. */

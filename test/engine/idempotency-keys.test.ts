@@ -1,6 +1,6 @@
 import t from 'tap';
-import { Retries } from '#src/http/retries.js';
-import type { Queries } from '#src/query/queries.js';
+import { Retries } from '#src/engine/idempotency-keys.js';
+import type { Queries } from '#src/engine/queries.js';
 import type { Query } from '#src/query/query.js';
 
 t.test('B (attack): a key is remembered as long as its query is known, and no request looks at all keys', async (t) => {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { Query, RunStatement } from '#src/query/query.js';
-import { Watch } from '#src/query/watch.js';
+import { Watch } from '#src/engine/progress-poller.js';
 import { causes } from '#src/wire/failures.js';
 import { statement as plain } from '../support/statement.ts';
-import { makeQuery } from './make-query.ts';
+import { makeQuery } from '../query/make-query.ts';
 
 /** A query whose statement runs and whose first page is waited for. */
 function waitedFor(onAsk: () => void): Query {

@@ -1,4 +1,4 @@
-import type { Query } from './query.ts';
+import type { Query } from '../query/query.ts';
 
 const tickMs = 100;
 /** If more are watched, each waits for its turn: their questions are not to hold up anybody's answer. */
