@@ -1,5 +1,8 @@
-/** Why a request is refused, by what has to change: the user name or password, what the user already has, or the server. */
-export type RefusalReason = 'denied' | 'too many' | 'unavailable';
+/**
+ * Why a request is refused, by what has to change: the user name or password, what the user already has, the server, or the
+ * request itself, which contradicts an earlier one.
+ */
+export type RefusalReason = 'denied' | 'too many' | 'unavailable' | 'conflict';
 
 /** A request is refused before its statement runs. */
 export class RefusalError extends Error {
@@ -12,4 +15,9 @@ export class RefusalError extends Error {
     this.reason = reason;
     this.retryAfterSecs = retryAfterSecs;
   }
+}
+
+/** The client went away before its request was done; there is nobody to answer. */
+export class RequestAbortedError extends Error {
+  override readonly name = 'RequestAbortedError';
 }

@@ -1,23 +1,29 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Handles } from './api/databend/session.ts';
+import { AnswerWriter } from './api/answer-writer.ts';
+import { Authenticator } from './api/authenticator.ts';
+import { BodyParser } from './api/body-parser.ts';
+import { openSite } from './api/index.ts';
+import { nativeReplies } from './api/native/response.ts';
+import { operationsRoutes } from './api/operations.ts';
+import { Posts } from './api/posts.ts';
+import { QueryRoutes } from './api/query-routes.ts';
 import { type Config, type DatabaseConfig, requestBytesPerUserMax } from './config.ts';
 import { prepareDataDir } from './data-dir.ts';
 import { descriptorsMax, watchDescriptors } from './descriptors.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
+import { Dispatcher } from './engine/dispatcher.ts';
+import { Engine } from './engine/engine.ts';
+import { Queries } from './engine/queries.ts';
+import { Queue } from './engine/queue.ts';
 import type { Observe } from './events.ts';
-import { BodyParser } from './http/body-parser.ts';
 import { type Certificate, readCertificate } from './http/certificate.ts';
 import { Cors } from './http/cors.ts';
-import { Handlers } from './http/handlers.ts';
 import { HostNames } from './http/host-names.ts';
 import { HttpServer } from './http/server.ts';
-import { Statements } from './engine/dispatcher.ts';
 import { type Levels, Metrics, observeWith } from './metrics.ts';
 import { Buffers } from './query/buffers.ts';
 import { LargeRows } from './query/large-rows.ts';
-import { Queries } from './engine/queries.ts';
-import { Queue } from './engine/queue.ts';
 import { RequestMemory } from './query/request-memory.ts';
 import { Accounts } from './session/accounts.ts';
 import { Journal } from './session/journal.ts';
@@ -51,7 +57,7 @@ export class Service {
   readonly embedded: EmbeddedDatabase | null;
   readonly #config: Config;
   readonly #observe: Observe;
-  readonly #handlers: Handlers;
+  readonly #engine: Engine;
   readonly #queries: Queries;
   readonly #queue: Queue;
   readonly #sessions: Sessions;
@@ -69,7 +75,7 @@ export class Service {
     this.#config = config;
     this.#observe = observe;
     this.embedded = parts.embedded;
-    this.#handlers = parts.handlers;
+    this.#engine = parts.engine;
     this.#queries = parts.queries;
     this.#queue = parts.queue;
     this.#sessions = parts.sessions;
@@ -160,7 +166,7 @@ export class Service {
   /** Lets running results be read for a while, then cancels what is left and ends everything. */
   async stop(): Promise<void> {
     const drainMs = this.#config.drain_secs * 1_000;
-    this.#handlers.drain();
+    this.#engine.drain();
     this.#server.drain();
     this.#observe({ type: 'draining', queries: this.#queries.size, drainMs });
     const drainIdleMs = this.#config.drain_idle_secs * 1_000;
@@ -170,7 +176,7 @@ export class Service {
 
   /** Cancels everything and ends it, waiting no longer than it takes to tell the database. */
   async abort(): Promise<void> {
-    this.#handlers.drain();
+    this.#engine.drain();
     await this.#end(abortMs, 0);
   }
 
@@ -219,7 +225,7 @@ interface Parts {
   readonly sessions: Sessions;
   readonly queries: Queries;
   readonly queue: Queue;
-  readonly handlers: Handlers;
+  readonly engine: Engine;
   readonly bodyParser: BodyParser;
   readonly server: HttpServer;
   readonly readiness: Readiness;
@@ -360,27 +366,28 @@ function build(
     { limits, waitingMax: config.queue_max, waitSecs: config.queue_wait_secs },
     observe,
   );
-  const handlers = new Handlers({
-    limits,
-    anonymous:
-      config.anonymous_user === '' ? null : { user: config.anonymous_user, password: config.anonymous_password },
-    accounts,
-    sessions,
-    dialect: config.dialect,
-    databend: {
-      handles: new Handles(),
-      zones: new Set(),
+  const dispatcher = new Dispatcher(leases, sessions, buffers, queue, config.queue_wait_secs);
+  const engine = new Engine(limits, queries, sessions, dispatcher, buffers, requestMemory);
+  const anonymous =
+    config.anonymous_user === '' ? null : { user: config.anonymous_user, password: config.anonymous_password };
+  const authenticator = new Authenticator(accounts, anonymous);
+  const answers = new AnswerWriter(engine, requestMemory, nativeReplies);
+  const bodyBytesMax = config.body_bytes_max;
+  const site = openSite(
+    {
+      posts: new Posts(engine, authenticator, answers, bodyParser, requestMemory, bodyBytesMax),
+      queryRoutes: new QueryRoutes(engine, authenticator, answers),
+      authenticator,
+      answers,
+      engine,
+      requestMemory,
+      bodyBytesMax,
       resultTimeoutSecs: config.result_timeout_secs,
-      version: () => leases.databaseVersion,
+      databaseVersion: () => leases.databaseVersion,
     },
-    statements: new Statements(sessions, buffers, queue, config.queue_wait_secs),
-    queries,
-    buffers,
-    requestMemory,
-    bodyParser,
-    readMetrics: () => metrics.read(),
-    whyNotReady: () => readiness.whyNot(),
-  });
+    config.dialect,
+    operationsRoutes({ engine, readMetrics: () => metrics.read(), whyNotReady: () => readiness.whyNot() }),
+  );
   const levels: Levels = {
     queries: () => queries.size,
     waitingStatements: () => queue.size,
@@ -410,7 +417,7 @@ function build(
       idleTimeoutMs: config.http_idle_secs * 1_000,
       ...doors,
     },
-    handlers,
+    site,
     observe,
   );
   // What a private MariaDB runs ends with it, and no other server takes it over.
@@ -423,7 +430,7 @@ function build(
     sessions,
     queries,
     queue,
-    handlers,
+    engine,
     bodyParser,
     server,
     readiness,

@@ -1,59 +1,10 @@
 import { isUtf8 } from 'node:buffer';
-import type { SqlTraits } from '../wire/sql-traits.ts';
-import type { CellFormat, PackedParams, Param, Params, ParamValue } from '../wire/statement.ts';
+import type { Pagination } from '../engine/query-request.ts';
+import type { Param, Params, ParamValue } from '../wire/statement.ts';
 import { InvalidRequestError, oneLine } from './invalid-request.ts';
 import { scanJson } from './json-scan.ts';
 
-/** A validated body of POST /v1/query, of either dialect, with the defaults filled in. */
-export interface QueryRequest {
-  readonly sql: string;
-  /** Left out: the text is short, and they are found when they are needed. */
-  readonly traits?: SqlTraits;
-  /** Values for the statement's placeholders, if it has any. */
-  readonly params?: Params | PackedParams;
-  readonly session: NewSession | OldSession | CarriedSession;
-  readonly pagination: Pagination;
-  /** How long the statement may run; null: for as long as the server lets it. */
-  readonly timeoutSecs: number | null;
-  /** How long the result is kept after its last answer. Left out: --result_timeout_secs. */
-  readonly resultTimeoutSecs?: number;
-  /** Left out: as JSON of their type. */
-  readonly cells?: CellFormat;
-}
-
-export interface NewSession {
-  readonly type: 'new';
-  /** null: the default one. */
-  readonly database: string | null;
-  readonly maxIdleSecs: number;
-}
-
-export interface OldSession {
-  readonly type: 'old';
-  readonly id: string;
-  /** It is known already that there is no such session any more. */
-  readonly whyEnded?: string;
-  /** What the statement runs in if the session has ended without loss, as after a COMMIT; left out: it fails then. */
-  readonly otherwise?: CarriedSession;
-}
-
-/** One whose state the client carries from statement to statement, as far as it can be told and set again. */
-export interface CarriedSession {
-  readonly type: 'carried';
-  readonly database: string | null;
-  /** System variables to be set before the statement. */
-  readonly variables: { readonly [name: string]: string };
-  /** Whoever may keep it alive while it is held; null: nobody. */
-  readonly client: string | null;
-}
-
-export interface Pagination {
-  readonly waitSecs: number;
-  readonly maxRowsPerPage: number;
-  readonly maxRowsInBuffer: number;
-}
-
-/** The member as it is sent, in both dialects. */
+/** The member `pagination` of a body. */
 export interface PaginationMember {
   readonly wait_time_secs?: number;
   readonly max_rows_per_page?: number;

@@ -1,56 +1,49 @@
 import { hash } from 'node:crypto';
-import type { Queries } from './queries.ts';
 import type { Query } from '../query/query.ts';
 import { ownedKey } from '../removals.ts';
-import type { Dialect } from '../http/dialects.ts';
+import type { Queries } from './queries.ts';
 
-interface Begun {
+interface Started {
   readonly user: string;
   readonly digest: string;
-  /** Of the query, as soon as there is one; of the query itself nothing is kept. */
+  /** Of the query, as soon as there is one. The query itself is not referenced. */
   id: string | Promise<string>;
 }
 
-export type Retried =
+export type Repeated =
   | { readonly type: 'query'; readonly query: Query }
-  /** The key stands for another body. */
+  /** The key was used with another body. */
   | { readonly type: 'other body' }
-  /** The query has been there, and is no more. */
+  /** The query has been removed. */
   | { readonly type: 'removed'; readonly id: string; readonly reason: string };
 
-/** So many keys are looked at for each new one, so that no request pays for all of them. */
-const looksPerKey = 4;
+/** Keys that are checked with each new one, so that no request pays for checking all of them. */
+const checksPerKey = 4;
 
 /**
- * POSTs that name themselves by a key: one that comes again, because its answer was lost, stands for the query that it has
- * begun, and begins no other. A key is remembered for as long as its query, or why that is no more.
+ * A repeated idempotency key returns the query that the first POST started. A key is kept for as long as its query, or the
+ * tombstone of its query.
  */
-export class Retries {
+export class IdempotencyKeys {
   readonly #queries: Queries;
-  readonly #begun = new Map<string, Begun>();
-  /** Goes round the keys. It is kept, as a new one would first have to pass what was deleted at the beginning of the map. */
-  #looking = this.#begun.entries();
+  readonly #started = new Map<string, Started>();
+  /** Goes round the keys. It is kept, as a new iterator would first have to pass the entries deleted at the start of the map. */
+  #checked = this.#started.entries();
 
   constructor(queries: Queries) {
     this.#queries = queries;
   }
 
   /**
-   * @param key the user's own, in that dialect
+   * @param scope the dialect; each has keys of its own
    * @param digest of the body; the same key must come with the same body
-   * @param begin makes the query; called for the first of those that come with the key, or again if it has failed
-   * @throws whatever `begin` throws, for all who wait for it
+   * @param start creates the query; called for the first POST with the key, and again if that has failed
+   * @throws whatever `start` throws, for all POSTs that wait for it
    */
-  async once(
-    dialect: Dialect,
-    user: string,
-    key: string,
-    digest: string,
-    begin: () => Promise<Query>,
-  ): Promise<Retried> {
-    const name = nameOf(dialect, user, key);
-    const before = this.#begun.get(name);
-    if (before === undefined) return { type: 'query', query: await this.#begin(name, { digest, user }, begin) };
+  async once(scope: string, user: string, key: string, digest: string, start: () => Promise<Query>): Promise<Repeated> {
+    const name = nameOf(scope, user, key);
+    const before = this.#started.get(name);
+    if (before === undefined) return { type: 'query', query: await this.#start(name, { digest, user }, start) };
     if (before.digest !== digest) return { type: 'other body' };
     const id = await before.id;
     const query = this.#queries.find(id, user);
@@ -58,35 +51,35 @@ export class Retries {
     return { type: 'removed', id, reason: this.#queries.whyRemoved(id, user) ?? 'is no more' };
   }
 
-  async #begin(name: string, post: Pick<Begun, 'digest' | 'user'>, begin: () => Promise<Query>): Promise<Query> {
+  async #start(name: string, post: Pick<Started, 'digest' | 'user'>, start: () => Promise<Query>): Promise<Query> {
     this.#forgetSome();
-    const starting = begin();
-    const begun: Begun = { ...post, id: starting.then((query) => query.identity.id) };
-    this.#begun.set(name, begun);
+    const starting = start();
+    const started: Started = { ...post, id: starting.then((query) => query.identity.id) };
+    this.#started.set(name, started);
     try {
-      begun.id = await begun.id;
+      started.id = await started.id;
       return await starting;
     } catch (error) {
-      this.#begun.delete(name);
+      this.#started.delete(name);
       throw error;
     }
   }
 
-  /** Forgets some of the keys whose queries are neither held nor remembered. */
+  /** Deletes some of the keys whose queries have neither an entry nor a tombstone. */
   #forgetSome(): void {
-    for (let looks = 0; looks < looksPerKey; looks++) {
-      const { value, done } = this.#looking.next();
+    for (let checks = 0; checks < checksPerKey; checks++) {
+      const { value, done } = this.#checked.next();
       if (done) {
-        this.#looking = this.#begun.entries();
+        this.#checked = this.#started.entries();
         return;
       }
       const [name, { id, user }] = value;
-      if (typeof id === 'string' && !this.#queries.knows(id, user)) this.#begun.delete(name);
+      if (typeof id === 'string' && !this.#queries.knows(id, user)) this.#started.delete(name);
     }
   }
 }
 
 /** A hash, which takes the same memory for every length of user and key. */
-function nameOf(dialect: Dialect, user: string, key: string): string {
-  return hash('sha256', `${dialect} ${ownedKey(user, key)}`, 'base64');
+function nameOf(scope: string, user: string, key: string): string {
+  return hash('sha256', `${scope} ${ownedKey(user, key)}`, 'base64');
 }

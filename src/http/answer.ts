@@ -8,7 +8,7 @@ import {
 } from 'node:http';
 import type { Socket } from 'node:net';
 import type { QueryOrigin } from '../query/query.ts';
-import { RequestAbortedError } from './body.ts';
+import { RequestAbortedError } from '../refusal-error.ts';
 
 /** Responses by their HTTP status. */
 export type StatusCounts = Map<number, number>;

@@ -2,15 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { RequestMemoryError, type RequestReservation } from '../query/request-memory.ts';
+import { RequestAbortedError } from '../refusal-error.ts';
 import { HttpError, httpErrors } from './http-error.ts';
 
 /** The first size of a body whose chunks are yet to come. */
 const growthBytesMin = 4 * 1024;
-
-/** The client went away before its request was whole; there is nobody to answer. */
-export class RequestAbortedError extends Error {
-  override readonly name = 'RequestAbortedError';
-}
 
 /** The most that is held of a body that arrives at once with its head; it is not reserved, as it is parsed in the same turn. */
 const unreservedBytesMax = 64 * 1024;

@@ -47,5 +47,7 @@ export function refusal({ message, reason, retryAfterSecs }: RefusalError): Http
       return httpErrors.tooManyRequests(message, retryAfterSecs);
     case 'unavailable':
       return httpErrors.unavailable(message);
+    case 'conflict':
+      return httpErrors.conflict(message);
   }
 }

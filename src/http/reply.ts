@@ -1,8 +1,19 @@
 import type { ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
-import { type BodyParts, noHeaders, type Reply } from '../api/reply.ts';
+import type { Deflated } from '../wire/statement.ts';
 import { gzipPieces, inflated, isDeflated } from './gzip.ts';
 import type { HttpError } from './http-error.ts';
+
+/** A body in the order in which it is sent; what is long comes as the bytes that the worker made, compressed or not. */
+export type BodyParts = readonly (string | Uint8Array | Deflated)[];
+
+export interface Reply {
+  /** Empty: there is no body. */
+  readonly body: BodyParts;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export const noHeaders: Readonly<Record<string, string>> = {};
 
 /** In every answer: it is kept by nobody, and taken for nothing but what it says that it is. */
 export const everyAnswer = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' } as const;

@@ -1,25 +1,35 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import { type AddressInfo, isIPv6, type Socket } from 'node:net';
 import { setImmediate as afterThisTurn } from 'node:timers';
 import { setImmediate } from 'node:timers/promises';
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
-import { RefusalError } from '../refusal-error.ts';
+import { RefusalError, RequestAbortedError } from '../refusal-error.ts';
 import { defaultPerUserMax, mayTake, type SharedLimit } from '../share.ts';
 import { type Answer, addressOf, answerClass, originOf, requestIdOf, type StatusCounts, turnOf } from './answer.ts';
 import { userOf } from './auth.ts';
-import { RequestAbortedError } from './body.ts';
 import type { Certificate } from './certificate.ts';
 import type { Cors } from './cors.ts';
-import type { Handlers } from './handlers.ts';
 import type { HostNames } from './host-names.ts';
 import { HttpError, httpErrors, refusal } from './http-error.ts';
 import { requestClass } from './incoming-request.ts';
-import { replyError, replyErrorUnended } from './reply.ts';
-import { match, withoutAuthority } from './router.ts';
+import { type Reply, replyError, replyErrorUnended } from './reply.ts';
+import { type Match, type Route, withoutAuthority } from './router.ts';
+
+/** The route of a request, or why there is none. */
+export type Found =
+  | { readonly type: 'found'; readonly route: Route; readonly params: readonly string[]; readonly search: string }
+  | Exclude<Match<Route>, { readonly type: 'found' }>;
+
+/** What the server serves. */
+export interface Site {
+  match(method: string, target: string, headers: IncomingHttpHeaders): Found;
+  /** How a refusal is written for the client of the request; null: as plain text. */
+  refusalOf(request: IncomingMessage, error: HttpError): Reply | null;
+}
 
 export interface ServerOptions {
   readonly host: string;
@@ -78,7 +88,7 @@ const quietTurnsMax = 100;
  */
 export class HttpServer {
   readonly #server: Server | TlsServer;
-  readonly #handlers: Handlers;
+  readonly #site: Site;
   readonly #options: ServerOptions;
   readonly #observe: Observe;
   /** As they were accepted: with HTTPS, below what is encrypted. */
@@ -97,11 +107,11 @@ export class HttpServer {
   #isDraining = false;
   #onEmpty: (() => void) | null = null;
 
-  constructor(options: ServerOptions, handlers: Handlers, observe: Observe) {
+  constructor(options: ServerOptions, site: Site, observe: Observe) {
     this.#options = options;
     const { pipelinedBytesMax } = options;
     this.#pipelinedShare = { max: pipelinedBytesMax, perUserMax: defaultPerUserMax(pipelinedBytesMax) };
-    this.#handlers = handlers;
+    this.#site = site;
     this.#observe = observe;
     const serverOptions = {
       IncomingMessage: requestClass,
@@ -355,12 +365,14 @@ export class HttpServer {
     cors?.mark(request, response);
     try {
       this.#checkHead(request);
-      const found = match(method, target);
+      const found = this.#site.match(method, target, request.headers);
       switch (found.type) {
-        case 'route':
+        case 'found': {
+          const { route, params, search } = found;
           // Bodies of other routes are short, or not read at all.
-          if (isSentAhead && found.route.name !== 'query') await turnOf(response);
-          return await this.#handlers.handle(found.route, request, response);
+          if (isSentAhead && route.receivesAhead !== true) await turnOf(response);
+          return await route.handle({ request, response, params, search });
+        }
         case 'malformed':
           throw httpErrors.badRequest(found.reason);
         case 'not found':
@@ -452,13 +464,13 @@ export class HttpServer {
     const isWhole = request.complete || !hasBody(request);
     if (!isWhole || error.headers['Connection'] === 'close') this.#refused.add(request.socket);
     if (isWhole) {
-      replyError(response, error, this.#handlers.errorReply(request, error));
+      replyError(response, error, this.#site.refusalOf(request, error));
       return;
     }
     // A body that nobody will read would be taken for the next request, so this is the connection's last answer. Node
     // closes the connection with the end of that, and a client that still sends would be reset before it has read it:
     // so the rest is dropped for a while, and the answer ended after that.
-    replyErrorUnended(response, error, this.#handlers.errorReply(request, error));
+    replyErrorUnended(response, error, this.#site.refusalOf(request, error));
     const end = (): void => {
       clearTimeout(timer);
       response.end();

@@ -55,8 +55,6 @@ export interface QueryIdentity {
   readonly isNamed?: boolean;
   /** Its client learns from the answer of `/final` what no other answer tells it. */
   readonly needsFinal?: boolean;
-  /** Its client reads JSON's numbers as doubles: 64-bit integers in its answers are strings. */
-  readonly largeIntegersAsStrings?: boolean;
   readonly origin?: QueryOrigin;
 }
 
@@ -69,8 +67,15 @@ export interface QueryTotals {
   readonly spilledBytes: number;
 }
 
-/** Hands a statement to a session, or puts it in a queue. */
-export type RunStatement = (request: StatementRequest, observer: StatementObserver) => StatementHandle;
+/** The query's handle on its statement, from the queue to its end. */
+export interface DispatchedStatement extends StatementHandle {
+  /** Whether it can be sent to another connection, should the first be lost before it was sent. */
+  readonly canResend: boolean;
+  /** Sends it to another connection, now or when it is its turn. */
+  resend(): void;
+  /** Nothing more is reported of the statement. */
+  end(): void;
+}
 
 /** A request that waits for a page. */
 interface Poll {
@@ -92,12 +97,6 @@ const countedColumnsBytesMin = 8 * 1024;
 /** Of a query of which nothing more is to be heard. */
 const forgotten: Statement = { sql: '', extras: null };
 
-/**
- * For so long after a statement has been posted to the worker its connection may turn out to have been lost before; what it takes to
- * run it on another, a password among it, is not kept longer.
- */
-const againMs = 1_000;
-
 /** The database is asked for its progress at most this often, */
 const askIntervalMs = 1_000;
 /** and not on account of a poll that is answered sooner than this. */
@@ -115,6 +114,8 @@ export class Query implements StatementObserver {
   onSettled: (() => void) | null = null;
   /** Called when the statement has succeeded, and becomes Failed because rows of it are lost. */
   onRowsLost: (() => void) | null = null;
+  /** Called when its statement is moved to another session. */
+  onMoved: (() => void) | null = null;
   /** Called when it is no more. */
   onRemoved: (() => void) | null = null;
   readonly #limits: QueryLimits;
@@ -141,9 +142,7 @@ export class Query implements StatementObserver {
   #statement: Statement = forgotten;
   /** Whether it is of no kept session. */
   #isAlone = true;
-  #again: RunStatement | null = null;
-  #againTimer: NodeJS.Timeout | null = null;
-  #handle: StatementHandle | null = null;
+  #handle: DispatchedStatement | null = null;
   #columns = noColumns;
   #columnsBytes = 0;
   /** Of a large row in the worker that finds no room on disk. */
@@ -188,6 +187,7 @@ export class Query implements StatementObserver {
   /** The statement runs in another session than the one that it was meant for. */
   moveTo(sessionId: string): void {
     this.#identity = { ...this.#identity, sessionId };
+    this.onMoved?.();
   }
 
   /** Whether rows on disk are still to come, which may be lost. */
@@ -212,22 +212,21 @@ export class Query implements StatementObserver {
   }
 
   /**
-   * @param again runs the statement on another connection, should the first be lost before it was sent; null if it is
-   * of a kept session, which is lost too then
+   * Called before the statement is dispatched, and again if it is dispatched in another form.
+   * @param isAlone whether it is of no kept session, so that nothing else is lost with its connection
    */
-  start(statement: Statement, run: RunStatement, again: RunStatement | null): void {
+  begin(statement: Statement, isAlone: boolean, handle: DispatchedStatement): void {
     this.#statement = statement;
-    this.#isAlone = again !== null;
-    this.#again = again;
-    this.#run(run);
+    this.#isAlone = isAlone;
+    this.#handle = handle;
   }
 
-  #run(run: RunStatement): void {
+  /** The statement as it is sent to a connection, with what the query can take of its result. */
+  statementRequest(): StatementRequest {
     const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
     const { sql, traits, extras } = this.#statement;
-    const handle = run({ sql, traits, extras, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip }, this);
-    if (this.#isToCome) this.#handle = handle;
+    return { sql, traits, extras, creditBytes: this.#windowBytes, creditRows: bufferRows, gzip };
   }
 
   /**
@@ -343,7 +342,6 @@ export class Query implements StatementObserver {
     this.#isLent = true;
     this.#startedAt = performance.now();
     this.#account();
-    if (this.#again !== null) this.#againTimer = setTimeout(() => this.#forgetAgain(), againMs);
     const { ms, isAsked } = this.#limits.timeout;
     if (ms > 0) this.#timeout = setTimeout(() => this.cancel(causes.statementTimeout(ms / 1_000, isAsked)), ms);
   }
@@ -416,10 +414,9 @@ export class Query implements StatementObserver {
     this.#settle({ type: this.isRunning ? 'failed' : 'rows lost', failure });
   }
 
-  notBegun(reason: string): void {
-    const again = this.#again;
-    this.#forgetAgain();
-    if (again === null) {
+  notSent(reason: string): void {
+    const handle = this.#handle;
+    if (handle?.canResend !== true) {
       this.failed(lostBefore(reason, this.#isAlone));
       return;
     }
@@ -427,21 +424,15 @@ export class Query implements StatementObserver {
     this.#startedAt = null;
     // It may have to wait for memory, and is not to wait for its own.
     this.#account();
-    this.#run(again);
+    handle.resend();
   }
 
   /** Nothing more is to be heard of the statement. */
   #forgetStatement(): void {
+    this.#handle?.end();
     this.#handle = null;
-    this.#forgetAgain();
     this.#statement = forgotten;
     this.#shrinkMemory();
-  }
-
-  #forgetAgain(): void {
-    this.#again = null;
-    if (this.#againTimer !== null) clearTimeout(this.#againTimer);
-    this.#againTimer = null;
   }
 
   /** Whether anything more is to be heard of the statement. */
@@ -612,7 +603,7 @@ export class Query implements StatementObserver {
       write: { rows: written, bytes: 0 },
       result: { rows, bytes },
       spill: { ...this.#spilled },
-      queue: this.#handle?.place() ?? null,
+      queue: this.#handle?.queuePosition() ?? null,
     };
   }
 }

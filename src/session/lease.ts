@@ -355,7 +355,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     this.#forget(statement);
     if (rowsToCome !== null) observer.failed(undelivered(causes.spillFailed(reason), effectOfText(told)));
     else if (mayHaveBegun) observer.failed(interrupted(causes.connectionLost(reason), effectOfText(told), isAlone));
-    else observer.notBegun(reason);
+    else observer.notSent(reason);
   }
 }
 
@@ -381,7 +381,7 @@ class LeaseStatement implements StatementHandle {
     this.#lease.askExamined(this.#number);
   }
 
-  place(): null {
+  queuePosition(): null {
     return null;
   }
 }

@@ -1,5 +1,5 @@
 import { causes, failureOf } from '../wire/failures.ts';
-import type { SessionState, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
+import type { Afterwards, SessionState, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
 import type { Lease, LeaseHolder } from './lease.ts';
 
 export interface SessionOptions {
@@ -19,15 +19,12 @@ export interface SessionOptions {
   readonly queueMax: number;
 }
 
-/** Runs a statement in a session of its own. */
-export type RunElsewhere = (request: StatementRequest, observer: StatementObserver) => StatementHandle;
-
-interface Waiting {
-  readonly request: StatementRequest;
-  readonly observer: StatementObserver;
-  /** null: it can run in this session only. */
-  readonly elsewhere: RunElsewhere | null;
-  handle: StatementHandle | null;
+/** A statement that can run in another session while it waits in this one. */
+export interface Movable {
+  /** The session has ended without loss, as by a COMMIT, and reports nothing more of the statement. */
+  move(): void;
+  /** The statement is sent in this session. */
+  stay(): void;
 }
 
 /** Told by a session. */
@@ -52,7 +49,7 @@ export class Session implements LeaseHolder {
   readonly #options: SessionOptions;
   readonly #lease: Lease;
   readonly #observer: SessionObserver;
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: WaitingStatement[] = [];
   #idleTimer: NodeJS.Timeout | null = null;
   #isHeld = false;
   /** Why it ends when it is idle; null if it need not. */
@@ -95,30 +92,23 @@ export class Session implements LeaseHolder {
   }
 
   /**
-   * Runs a statement, now or when those before it have ended. What becomes of it, the observer is told.
-   * @param elsewhere runs it if one before it ends the session without loss, as a COMMIT does
+   * Runs a statement, now or when those before it have ended. The observer is told the rest.
+   * @param movable null: it can run in this session only
    */
-  run(request: StatementRequest, observer: StatementObserver, elsewhere: RunElsewhere | null = null): StatementHandle {
+  run(request: StatementRequest, observer: StatementObserver, movable: Movable | null = null): StatementHandle {
     if (!this.#lease.isRunning) {
       if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
       this.#idleTimer = null;
+      movable?.stay();
       return this.#lease.run(request, afterwards[this.#options.keep], observer);
     }
-    const waiting: Waiting = { request, observer, elsewhere, handle: null };
+    const waiting = new WaitingStatement(this.#waiting, request, observer, movable);
     if (this.#waiting.length >= this.#options.queueMax) {
       observer.failed(failureOf(causes.sessionQueueFull(this.#options.queueMax), 'not_started'));
     } else {
       this.#waiting.push(waiting);
     }
-    return {
-      credit: (bytes, rows) => waiting.handle?.credit(bytes, rows),
-      askExamined: () => waiting.handle?.askExamined(),
-      place: () => (waiting.handle === null ? this.#waiting.indexOf(waiting) + 1 : null),
-      cancel: () => {
-        if (waiting.handle !== null) waiting.handle.cancel();
-        else if (this.#waiting.includes(waiting)) this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-      },
-    };
+    return waiting;
   }
 
   /** Ends the session; a transaction that is open rolls back with its connection. */
@@ -151,7 +141,7 @@ export class Session implements LeaseHolder {
       const { idleMs } = this.#options;
       this.#idleTimer = setTimeout(() => this.#end(false, `idle for ${idleMs / 1000} s`), idleMs);
     } else {
-      next.handle = this.#lease.run(next.request, afterwards[this.#options.keep], next.observer);
+      next.run(this.#lease, afterwards[this.#options.keep]);
     }
   }
 
@@ -186,9 +176,56 @@ export class Session implements LeaseHolder {
     this.#lease.holder = null;
     this.#observer.ended(this, reuse, reason);
     for (const waiting of this.#waiting.splice(0)) {
-      const { request, observer, elsewhere } = waiting;
-      if (reuse && elsewhere !== null) waiting.handle = elsewhere(request, observer);
-      else observer.failed(failureOf(cause, 'not_started'));
+      if (reuse && waiting.movable !== null) waiting.movable.move();
+      else waiting.observer.failed(failureOf(cause, 'not_started'));
     }
+  }
+}
+
+/** A statement that waits in a session for those before it, and its handle from then on. */
+class WaitingStatement implements StatementHandle {
+  readonly observer: StatementObserver;
+  readonly movable: Movable | null;
+  readonly #queue: WaitingStatement[];
+  /** null: it has been sent. */
+  #request: StatementRequest | null;
+  #handle: StatementHandle | null = null;
+
+  /** @param queue of its session, in which it waits */
+  constructor(
+    queue: WaitingStatement[],
+    request: StatementRequest,
+    observer: StatementObserver,
+    movable: Movable | null,
+  ) {
+    this.#queue = queue;
+    this.#request = request;
+    this.observer = observer;
+    this.movable = movable;
+  }
+
+  run(lease: Lease, after: Afterwards): void {
+    if (this.#request === null) return;
+    this.movable?.stay();
+    this.#handle = lease.run(this.#request, after, this.observer);
+    this.#request = null;
+  }
+
+  credit(bytes: number, rows: number): void {
+    this.#handle?.credit(bytes, rows);
+  }
+
+  askExamined(): void {
+    this.#handle?.askExamined();
+  }
+
+  queuePosition(): number | null {
+    return this.#handle === null ? this.#queue.indexOf(this) + 1 : null;
+  }
+
+  cancel(): void {
+    const index = this.#queue.indexOf(this);
+    if (this.#handle !== null) this.#handle.cancel();
+    else if (index >= 0) this.#queue.splice(index, 1);
   }
 }

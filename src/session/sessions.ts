@@ -78,7 +78,7 @@ export class Sessions {
    * @returns null if all connections are in use
    * @throws RefusedError by the promise
    */
-  openCarried(
+  openClientManaged(
     account: Account,
     database: string | null,
     client: string | null,

@@ -191,7 +191,7 @@ export interface StatementObserver {
   started(): void;
   /**
    * Called once after each `started`, also of a statement that was cancelled: the connection is idle or gone, and the text of the
-   * statement is held on its account no longer. Before `notBegun`.
+   * statement is held on its account no longer. Before `notSent`.
    */
   released(): void;
   columns(columns: readonly Column[]): void;
@@ -215,7 +215,7 @@ export interface StatementObserver {
    * Comes instead of `failed`, when the connection was lost and the statement has provably not been sent to the database.
    * @param reason why it was lost
    */
-  notBegun(reason: string): void;
+  notSent(reason: string): void;
 }
 
 /** The reader's hold on a statement. Every method is a no-op once it has ended and no rows are to come. */
@@ -226,6 +226,6 @@ export interface StatementHandle {
   cancel(): void;
   /** Ask for `examined`; the answer may never come. */
   askExamined(): void;
-  /** Its place among those that wait for their turn, from 1 on; null if it does not wait. */
-  place(): number | null;
+  /** Position among the statements that wait for their turn, from 1 on; null if it does not wait. */
+  queuePosition(): number | null;
 }

@@ -138,8 +138,8 @@ const left: SessionState = { schema: null, variables: {}, inTransaction: false, 
 const begun: SessionState = { ...left, inTransaction: true, isHeld: true };
 
 /** A carried session, and how its statements end. */
-async function openCarried({ sessions, workers }: Opened, client: string | null = null) {
-  const session = await sessions.openCarried(anna, null, client);
+async function openClientManaged({ sessions, workers }: Opened, client: string | null = null) {
+  const session = await sessions.openClientManaged(anna, null, client);
   if (session === null) throw new Error('all connections are in use');
   const connection = await workers.connection(workers.connections.length - 1);
   let statement = 0;
@@ -159,7 +159,7 @@ async function openCarried({ sessions, workers }: Opened, client: string | null 
 
 t.test('a carried session whose statement leaves nothing ends with it, for reuse', async (t) => {
   const opened = openSessions(t);
-  const { session, connection, run } = await openCarried(opened);
+  const { session, connection, run } = await openClientManaged(opened);
   await run(left);
   t.match(await connection.got(({ type }) => type === 'execute'), { after: 'hold' });
   t.equal(opened.sessions.find(session.id, 'anna'), undefined);
@@ -170,7 +170,7 @@ t.test('a carried session whose statement leaves nothing ends with it, for reuse
 
 t.test('a carried session is held for as long as its state asks for that', async (t) => {
   const opened = openSessions(t);
-  const { session, run } = await openCarried(opened);
+  const { session, run } = await openClientManaged(opened);
   t.notOk(session.isKept);
   await run(begun);
   t.equal(opened.sessions.find(session.id, 'anna'), session);
@@ -186,7 +186,7 @@ t.test('a carried session is held for as long as its state asks for that', async
 
 t.test('a session that is held too long without a sign ends, and it is remembered why', async (t) => {
   const opened = openSessions(t, { heldIdleMs: 60 });
-  const { session, connection, run } = await openCarried(opened, 'laptop');
+  const { session, connection, run } = await openClientManaged(opened, 'laptop');
   await run(begun);
   const since = performance.now();
   for (let sign = 0; sign < 5; sign++) {
@@ -211,7 +211,7 @@ t.test('a session that is held too long without a sign ends, and it is remembere
 
 t.test('a client that logs out ends what is held for it', async (t) => {
   const opened = openSessions(t);
-  const { connection, run } = await openCarried(opened, 'laptop');
+  const { connection, run } = await openClientManaged(opened, 'laptop');
   await run(begun);
   opened.sessions.endOf('laptop', 'anna', 'logged out');
   await connection.gone();
@@ -221,7 +221,7 @@ t.test('a client that logs out ends what is held for it', async (t) => {
 t.test('what would be held and has no room ends, and it is remembered why', async (t) => {
   const opened = openSessions(t, { sessionsPerUserMax: 1 });
   await open(opened.sessions, anna, null, 1_000);
-  const { session, connection } = await openCarried(opened);
+  const { session, connection } = await openClientManaged(opened);
   const recorder = new Recorder();
   session.run(request, recorder);
   connection.post({ type: 'news', statement: 1, session: begun, end: { ok: true, outcome, rowsToCome: 0 } });
@@ -233,7 +233,7 @@ t.test('what would be held and has no room ends, and it is remembered why', asyn
 
 t.test('what a cancelled statement leaves is held for nobody, and serves nobody else', async (t) => {
   const opened = openSessions(t);
-  const { session, connection } = await openCarried(opened);
+  const { session, connection } = await openClientManaged(opened);
   session.run(request, new Recorder()).cancel();
   connection.post({ type: 'idle', session: begun });
   await connection.gone();
@@ -243,7 +243,7 @@ t.test('what a cancelled statement leaves is held for nobody, and serves nobody 
 
 t.test('what a cancelled statement has let go is held no more', async (t) => {
   const opened = openSessions(t);
-  const { session, connection, run } = await openCarried(opened);
+  const { session, connection, run } = await openClientManaged(opened);
   await run(begun);
   session.run(request, new Recorder()).cancel();
   const idle = once(session.lease, 'idle');

@@ -8,11 +8,9 @@ import {
   logoutReply,
   verifyReply,
 } from './session-replies.ts';
+import type { ApiServices } from '../api.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 import { newSessionId } from '../../ids.ts';
-import type { Queries } from '../../engine/queries.ts';
-import type { RequestMemory } from '../../query/request-memory.ts';
-import type { Sessions } from '../../session/sessions.ts';
 import { readJsonBytes } from '../../http/body.ts';
 import { httpErrors } from '../../http/http-error.ts';
 import { reply } from '../../http/reply.ts';
@@ -20,22 +18,16 @@ import { reply } from '../../http/reply.ts';
 /** Room for some thousands of queries; more would hold up everybody. */
 const heartbeatBytesMax = 256 * 1024;
 
-export interface ClientSessionsParts {
-  readonly databend: DatabendServer;
-  readonly queries: Queries;
-  readonly sessions: Sessions;
-  readonly requestMemory: RequestMemory;
-  readonly bodyBytesMax: number;
-}
-
 export type ClientSessionVerb = 'login' | 'logout' | 'refresh' | 'heartbeat' | 'verify';
 
 /** What Databend's clients ask beside their queries. */
 export class ClientSessions {
-  readonly #parts: ClientSessionsParts;
+  readonly #server: DatabendServer;
+  readonly #services: ApiServices;
 
-  constructor(parts: ClientSessionsParts) {
-    this.#parts = parts;
+  constructor(server: DatabendServer, services: ApiServices) {
+    this.#server = server;
+    this.#services = services;
   }
 
   /**
@@ -48,29 +40,30 @@ export class ClientSessions {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    const { databend, sessions } = this.#parts;
+    const server = this.#server;
+    const { sessions } = this.#services.engine;
     const client = clientOf(request.headers.cookie);
     switch (verb) {
       case 'login':
-        return reply(response, loginReply(databend, newSessionId()));
+        return reply(response, loginReply(server, newSessionId()));
       case 'verify':
-        return reply(response, verifyReply(databend, user));
+        return reply(response, verifyReply(server, user));
       case 'refresh':
         throw httpErrors.badRequest('there are no session tokens to be refreshed: send user and password');
       case 'logout':
         if (client !== null) sessions.endOf(client, user, 'its client has logged out');
-        return reply(response, logoutReply(databend));
+        return reply(response, logoutReply(server));
       case 'heartbeat': {
         const ids = await this.#heartbeat(user, request);
         sessions.renew(client, user);
-        return reply(response, heartbeatReply(databend, this.#touch(ids, user)));
+        return reply(response, heartbeatReply(server, this.#touch(ids, user)));
       }
     }
   }
 
   /** The ids of the queries that it names. */
   async #heartbeat(user: string, request: IncomingMessage): Promise<readonly string[]> {
-    const { requestMemory, bodyBytesMax } = this.#parts;
+    const { requestMemory, bodyBytesMax } = this.#services;
     const bytesMax = Math.min(bodyBytesMax, heartbeatBytesMax);
     const reservation = requestMemory.reserve(user, 0);
     try {
@@ -82,10 +75,10 @@ export class ClientSessions {
 
   /** @returns the ids of those that are no more */
   #touch(ids: readonly string[], user: string): string[] {
-    const { queries } = this.#parts;
+    const { engine } = this.#services;
     return ids.filter((id) => {
-      const query = queries.find(id, user);
-      if (query !== undefined) queries.touch(query);
+      const query = engine.find(id, user);
+      if (query !== undefined) engine.touch(query);
       return query === undefined;
     });
   }

@@ -1,4 +1,4 @@
-import { stringBytes } from '../heap-bytes.ts';
+import { stringBytes } from '../../wire/heap-bytes.ts';
 
 /** About what an entry takes beside its id and its text. */
 const entryBytes = 128;

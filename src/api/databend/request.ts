@@ -1,7 +1,8 @@
+import type { ClientManagedSession, QueryRequest } from '../../engine/query-request.ts';
 import type { CellFormat } from '../../wire/statement.ts';
+import type { BodyFormat, ParsedBody } from '../body.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 import {
-  type CarriedSession,
   checkWellFormed,
   databaseOf,
   describeError,
@@ -10,7 +11,6 @@ import {
   paginationOf,
   paramsOf,
   parseJson,
-  type QueryRequest,
   type RequestLimits,
 } from '../request.ts';
 import { validate } from './query-request.validator.ts';
@@ -32,8 +32,7 @@ export interface DatabendRequest {
 }
 
 /** A body as it was parsed: which session its statement runs in is not resolved yet. */
-export interface DatabendBody {
-  readonly request: Omit<QueryRequest, 'session'>;
+export interface DatabendBody extends ParsedBody {
   readonly session: ClientSession;
 }
 
@@ -54,7 +53,7 @@ const resultTimeoutSetting = 'http_handler_result_timeout_secs';
  * that any thread can call it.
  * @throws InvalidRequestError
  */
-export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
+export function parse(bytes: Buffer, limits: RequestLimits): DatabendBody {
   const body = parseJson(bytes, limits.paramsMax);
   if (!validate(body)) throw new InvalidRequestError(describeError(firstErrorOf(validate)));
   const { sql, params, session, pagination, stage_attachment } = body as QueryRequestBody;
@@ -95,6 +94,8 @@ export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
   };
 }
 
+export const databendBodies: BodyFormat<DatabendBody> = { module: import.meta.url, parse };
+
 /**
  * The request with the session that its statement runs in.
  * @throws InvalidRequestError for a handle that is none of ours, and for a text that is not well-formed
@@ -102,8 +103,8 @@ export function parseBody(bytes: Buffer, limits: RequestLimits): DatabendBody {
 export function requestOf({ request, session }: DatabendBody, context: RequestContext): DatabendRequest {
   const { user, client, handles } = context;
   const held = heldSessionOf(session, user, handles);
-  const carried: CarriedSession = {
-    type: 'carried',
+  const carried: ClientManagedSession = {
+    type: 'client-managed',
     database: databaseOf(session.database),
     variables: variablesOf(session),
     client,

@@ -4,8 +4,9 @@ import type { Removal } from '../../removals.ts';
 import type { Failure } from '../../wire/failures.ts';
 import { firstWordOf, mentionsRollup, type SqlTraits, traitsOf } from '../../wire/sql-traits.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
-import { heapBytes } from '../heap-bytes.ts';
-import { aroundRows, type QueryFacts, type QueryReplies, type Reply } from '../reply.ts';
+import { heapBytes } from '../../wire/heap-bytes.ts';
+import type { Reply } from '../../http/reply.ts';
+import { aroundRows, type QueryFacts, type QueryReplies } from '../replies.ts';
 import { type ClientSession, type Handles, sessionAfter, sessionWithoutHeld } from './session.ts';
 import { timezoneOf } from './timezone.ts';
 import { typeName } from './types.ts';
@@ -59,6 +60,7 @@ export interface RepliesOptions {
 
 /** Answers about one query. */
 export class DatabendReplies implements QueryReplies {
+  readonly endsByKill = true;
   readonly #server: DatabendServer;
   readonly #user: string;
   /** As the client has sent them. */

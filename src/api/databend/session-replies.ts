@@ -1,4 +1,4 @@
-import type { Reply } from '../reply.ts';
+import type { Reply } from '../../http/reply.ts';
 import { parseJson } from '../request.ts';
 import { type DatabendServer, versionHeader, versionOf } from './response.ts';
 

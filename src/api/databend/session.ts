@@ -1,7 +1,8 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { ExistingSession } from '../../engine/query-request.ts';
 import type { SessionState } from '../../wire/statement.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
-import type { OldSession } from '../request.ts';
+
 
 /** The `session` of requests and responses: state that the client carries. Members that are not named are given back as they came. */
 export interface ClientSession {
@@ -34,17 +35,17 @@ export class Handles {
    * The session that a handle is for.
    * @throws InvalidRequestError if it was changed, or given to another user
    */
-  read(handle: string, user: string): OldSession {
+  read(handle: string, user: string): ExistingSession {
     const [node = '', sessionId = '', mac = '', ...more] = handle.split('.');
     if (more.length > 0 || !/^[0-9a-f]{1,64}$/.test(sessionId)) throw noHandle();
     // Its key is gone with it, and so is what it held.
     if (node !== this.node && /^[0-9a-f]{16}$/.test(node)) {
-      return { type: 'old', id: '', whyEnded: 'the server that held it runs no more' };
+      return { type: 'existing', id: '', whyEnded: 'the server that held it runs no more' };
     }
     const given = Buffer.from(mac, 'base64url');
     const expected = this.#mac(`${node}.${sessionId}`, user);
     if (given.length !== macBytes || !timingSafeEqual(given, expected)) throw noHandle();
-    return { type: 'old', id: sessionId };
+    return { type: 'existing', id: sessionId };
   }
 
   #mac(text: string, user: string): Buffer {
@@ -71,7 +72,7 @@ const handleStart = /^[0-9a-f]{16}\.[0-9a-f]{32}(?:\.|$)/;
  * another kind of server, and is ignored, unless the client is in a transaction there: its statements would run outside of it.
  * @throws InvalidRequestError
  */
-export function heldSessionOf(session: ClientSession, user: string, handles: Handles): OldSession | null {
+export function heldSessionOf(session: ClientSession, user: string, handles: Handles): ExistingSession | null {
   const { internal, txn_state } = session;
   if (internal === undefined || internal === null || internal === '') return null;
   if (handleStart.test(internal)) return handles.read(internal, user);

@@ -1,3 +1,5 @@
+import type { QueryRequest } from '../../engine/query-request.ts';
+import type { BodyFormat, ParsedBody } from '../body.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 import {
   bounded,
@@ -11,7 +13,6 @@ import {
   paramsOf,
   parseJson,
   pathOf,
-  type QueryRequest,
   type RequestLimits,
   type ValidationError,
 } from '../request.ts';
@@ -30,11 +31,16 @@ interface QueryRequestBody {
 
 const defaultWaitSecs = 1;
 
+/** The body of a POST of this dialect. */
+export interface NativeBody extends ParsedBody {
+  readonly request: QueryRequest;
+}
+
 /**
- * The body of a POST (decisions, "Request").
+ * Reads the body of a POST (docs/api.md, "The request").
  * @throws InvalidRequestError
  */
-export function parseQueryRequest(bytes: Buffer, limits: RequestLimits): QueryRequest {
+export function parse(bytes: Buffer, limits: RequestLimits): NativeBody {
   const body = parseJson(bytes, limits.paramsMax);
   if (!validate(body)) throw new InvalidRequestError(describe(firstErrorOf(validate), body));
   const {
@@ -48,19 +54,22 @@ export function parseQueryRequest(bytes: Buffer, limits: RequestLimits): QueryRe
   } = body as QueryRequestBody;
   checkWellFormed(sql, 'sql');
   const keptMax = limits.resultTimeoutSecsMax;
-  return {
+  const request: QueryRequest = {
     sql,
     ...(params === undefined ? {} : { params: paramsOf(params, 'values') }),
     session:
       session.id === undefined
         ? { type: 'new', database: databaseOf(session.database), maxIdleSecs: session.max_idle_time ?? 0 }
-        : { type: 'old', id: session.id },
+        : { type: 'existing', id: session.id },
     pagination: paginationOf(pagination, defaultWaitSecs, limits),
     timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutSecs),
     ...(integers === 'string' ? { cells: 'typed, large integers as strings' } : {}),
     ...(kept === undefined ? {} : { resultTimeoutSecs: bounded('result_timeout_secs', kept, kept, keptMax) }),
   };
+  return { request };
 }
+
+export const nativeBodies: BodyFormat<NativeBody> = { module: import.meta.url, parse };
 
 function timeoutSecs(asked: number, max: number): number {
   return max === 0 ? asked : bounded('timeout_secs', asked, max, max);

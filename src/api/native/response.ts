@@ -1,25 +1,47 @@
+import { type BodyParts, noHeaders } from '../../http/reply.ts';
 import type { Page, Progress, QueryStats, ScanProgress, Snapshot } from '../../query/pages.ts';
 import type { QueryIdentity } from '../../query/query.ts';
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, ColumnType } from '../../wire/statement.ts';
-import { aroundRows, type BodyParts, noHeaders, type QueryReplies } from '../reply.ts';
+import { aroundRows, type QueryReplies } from '../replies.ts';
 import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
 
-/** The QueryResponse of one page (decisions, "Response (v1)"). */
-export function pageBody(identity: QueryIdentity, page: Page): BodyParts {
-  return aroundRows(beforeData(identity, page), page, afterData(identity, page, page.next));
+/**
+ * The QueryResponse of one page (docs/api.md, "The answer").
+ * @param integers how `last_insert_id` is written
+ */
+export function pageBody(identity: QueryIdentity, page: Page, integers: Integers = 'number'): BodyParts {
+  return aroundRows(beforeData(identity, page), page, afterData(identity, page, page.next, integers));
 }
 
 /** The QueryResponse of `stats_uri`, without data. `nextPage` is the page that the client has to ask for, if any. */
-export function statsBody(identity: QueryIdentity, snapshot: Snapshot, nextPage: number | null): readonly string[] {
-  return [beforeData(identity, snapshot), afterData(identity, snapshot, nextPage)];
+export function statsBody(
+  identity: QueryIdentity,
+  snapshot: Snapshot,
+  nextPage: number | null,
+  integers: Integers = 'number',
+): readonly string[] {
+  return [beforeData(identity, snapshot), afterData(identity, snapshot, nextPage, integers)];
 }
 
-export const v1Replies: QueryReplies = {
-  page: ({ identity }, page) => ({ body: pageBody(identity, page), headers: noHeaders }),
-  stats: ({ identity }, snapshot, nextPage) => ({ body: statsBody(identity, snapshot, nextPage), headers: noHeaders }),
-  killed: () => ({ body: [], headers: noHeaders }),
-};
+/** How 64-bit integers are written. */
+type Integers = 'number' | 'string';
+
+export const nativeReplies = repliesWith('number');
+/** For clients that read JSON numbers as doubles. */
+export const nativeRepliesWithStrings = repliesWith('string');
+
+function repliesWith(integers: Integers): QueryReplies {
+  return {
+    endsByKill: false,
+    page: ({ identity }, page) => ({ body: pageBody(identity, page, integers), headers: noHeaders }),
+    stats: ({ identity }, snapshot, nextPage) => ({
+      body: statsBody(identity, snapshot, nextPage, integers),
+      headers: noHeaders,
+    }),
+    killed: () => ({ body: [], headers: noHeaders }),
+  };
+}
 
 function beforeData({ id, sessionId }: QueryIdentity, { state, columns }: Snapshot): string {
   const error = state.name === 'Failed' ? queryError(state.failure) : 'null';
@@ -30,15 +52,20 @@ function beforeData({ id, sessionId }: QueryIdentity, { state, columns }: Snapsh
   );
 }
 
-function afterData(identity: QueryIdentity, { state, stats }: Snapshot, nextPage: number | null): string {
-  const { id, largeIntegersAsStrings } = identity;
+function afterData(
+  { id }: QueryIdentity,
+  { state, stats }: Snapshot,
+  nextPage: number | null,
+  integers: Integers,
+): string {
   const outcome = state.name === 'Succeeded' ? state.outcome : null;
-  const insertId = outcome?.lastInsertId ?? null;
+  const digits = outcome?.lastInsertId ?? null;
+  const insertId = integers === 'string' && digits !== null ? `"${digits}"` : digits;
   const nextUri = nextPage === null ? 'null' : `"${pageUri(id, nextPage)}"`;
   return (
     `],"stats":${statsMember(stats)},` +
     // Both counts may exceed 2^53, so their digits are put in as the database gave them.
-    `"affected_rows":${outcome?.affectedRows ?? '0'},"last_insert_id":${largeIntegersAsStrings === true && insertId !== null ? `"${insertId}"` : insertId},` +
+    `"affected_rows":${outcome?.affectedRows ?? '0'},"last_insert_id":${insertId},` +
     `"warnings":${outcome?.warnings ?? 0},` +
     `"stats_uri":"${statsUri(id)}","final_uri":"${finalUri(id)}","kill_uri":"${killUri(id)}","next_uri":${nextUri}}`
   );

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { pageBody, statsBody } from '#src/api/native/response.js';
-import type { BodyParts } from '#src/api/reply.js';
+import type { BodyParts } from '#src/api/replies.js';
 import type { Page } from '#src/query/pages.js';
 import { noRows } from '#src/query/ring.js';
 import { running } from '#src/query/state.js';

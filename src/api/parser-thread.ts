@@ -1,12 +1,13 @@
 import { Piscina } from 'piscina';
-import { digestOf, type ParsedBody, packed, parseBody } from '../api/body.ts';
-import { InvalidRequestError } from '../api/invalid-request.ts';
-import type { RequestLimits } from '../api/request.ts';
+import { type BodyFormat, digestOf, type ParsedBody, packed } from './body.ts';
+import { InvalidRequestError } from './invalid-request.ts';
+import type { RequestLimits } from './request.ts';
 
 type Moving = ReturnType<typeof Piscina.move>;
 
 export interface ParseTask {
-  readonly dialect: ParsedBody['dialect'];
+  /** See `BodyFormat`. */
+  readonly module: string;
   readonly bytes: Uint8Array;
   readonly wantsDigest: boolean;
   readonly limits: RequestLimits;
@@ -18,10 +19,16 @@ export type ParseResult =
   | { readonly invalid: string };
 
 /** Piscina's task: parses one large body. */
-export default function parse({ dialect, bytes, wantsDigest, limits }: ParseTask): ParseResult | Moving {
+export default async function parseLarge({
+  module,
+  bytes,
+  wantsDigest,
+  limits,
+}: ParseTask): Promise<ParseResult | Moving> {
+  const { parse } = (await import(module)) as Pick<BodyFormat, 'parse'>;
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   try {
-    const body = packed(parseBody(dialect, buffer, limits), limits.paramsMax);
+    const body = packed(parse(buffer, limits), limits.paramsMax);
     const result: ParseResult = { body, digest: wantsDigest ? digestOf(buffer) : null };
     const { params } = body.request;
     return params instanceof Uint8Array ? moving(result, params.buffer as ArrayBuffer) : result;
@@ -31,7 +38,7 @@ export default function parse({ dialect, bytes, wantsDigest, limits }: ParseTask
   }
 }
 
-/** A result whose memory is handed over instead of copied. */
+/** A result whose memory is transferred instead of copied. */
 function moving(result: ParseResult, memory: ArrayBuffer): Moving {
   return Piscina.move({ [Piscina.transferableSymbol]: memory, [Piscina.valueSymbol]: result } as unknown as Parameters<
     typeof Piscina.move

@@ -1,11 +1,11 @@
-import { digestOf, type ParsedBody, parseBody } from '../api/body.ts';
-import { InvalidRequestError } from '../api/invalid-request.ts';
-import type { RequestLimits } from '../api/request.ts';
+import { type BodyFormat, digestOf, type ParsedBody } from './body.ts';
+import { InvalidRequestError } from './invalid-request.ts';
+import type { RequestLimits } from './request.ts';
 import type { Observe } from '../events.ts';
 import { Queue, type Waiter } from '../engine/queue.ts';
 import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
-import { RequestAbortedError } from './body.ts';
-import { httpErrors } from './http-error.ts';
+import { RequestAbortedError } from '../refusal-error.ts';
+import { httpErrors } from '../http/http-error.ts';
 import type { ParseResult, ParseTask } from './parser-thread.ts';
 
 export interface BodyParserOptions {
@@ -15,17 +15,17 @@ export interface BodyParserOptions {
   readonly waitSecs: number;
 }
 
-export interface BodyToParse {
+export interface BodyToParse<Body extends ParsedBody> {
   readonly user: string;
-  readonly dialect: ParsedBody['dialect'];
+  readonly format: BodyFormat<Body>;
   readonly bytes: Buffer;
   readonly wantsDigest: boolean;
   /** Whether the client has gone, so that nobody waits for the body. */
   readonly isAbandoned: () => boolean;
 }
 
-export interface ParsedRequest {
-  readonly body: ParsedBody;
+export interface Parsed<Body extends ParsedBody> {
+  readonly body: Body;
   /** SHA-256 of the bytes, in Base64; null if it was not asked for. */
   readonly digest: string | null;
 }
@@ -58,18 +58,18 @@ export class BodyParser implements AsyncDisposable {
    * @returns not a promise if the body is small
    * @throws HttpError 400, or 429 or 503 if too many large bodies wait; or by the promise, as is RequestAbortedError
    */
-  parse(given: BodyToParse): ParsedRequest | Promise<ParsedRequest> {
-    const { dialect, bytes, wantsDigest } = given;
+  parse<Body extends ParsedBody>(given: BodyToParse<Body>): Parsed<Body> | Promise<Parsed<Body>> {
+    const { format, bytes, wantsDigest } = given;
     if (bytes.length > mainThreadBytesMax) return this.#parseInTurn(given);
     try {
-      const body = parseBody(dialect, bytes, this.#options.limits);
+      const body = format.parse(bytes, this.#options.limits);
       return { body, digest: wantsDigest ? digestOf(bytes) : null };
     } catch (error) {
       throw error instanceof InvalidRequestError ? httpErrors.badRequest(error.message) : error;
     }
   }
 
-  #parseInTurn(given: BodyToParse): Promise<ParsedRequest> {
+  #parseInTurn<Body extends ParsedBody>(given: BodyToParse<Body>): Promise<Parsed<Body>> {
     const admission = this.#queue.admit(given.user);
     if (admission === 'full') throw httpErrors.unavailable('too many large bodies wait to be parsed (--queue_max)');
     if (admission === 'user full') {
@@ -94,16 +94,20 @@ export class BodyParser implements AsyncDisposable {
     });
   }
 
-  async #parseInThread({ dialect, bytes, wantsDigest }: BodyToParse): Promise<ParsedRequest> {
+  async #parseInThread<Body extends ParsedBody>({
+    format,
+    bytes,
+    wantsDigest,
+  }: BodyToParse<Body>): Promise<Parsed<Body>> {
     this.#isBusy = true;
     try {
       this.#pool ??= this.#openPool();
-      const task: ParseTask = { dialect, bytes, wantsDigest, limits: this.#options.limits };
+      const task: ParseTask = { module: format.module, bytes, wantsDigest, limits: this.#options.limits };
       // Its memory is its own: a smaller one might lie in a pool of Node's.
       const transferList = [bytes.buffer as ArrayBuffer];
       const result = (await this.#pool.run(task, { transferList })) as ParseResult;
       if ('invalid' in result) throw httpErrors.badRequest(result.invalid);
-      return result;
+      return result as Parsed<Body>;
     } finally {
       this.#isBusy = false;
       this.#queue.advance();

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { deserialize } from 'node:v8';
 import t, { type Test } from 'tap';
-import { RequestAbortedError } from '#src/http/body.js';
-import { BodyParser, type BodyToParse, type ParsedRequest } from '#src/http/body-parser.js';
+import { RequestAbortedError } from '#src/refusal-error.js';
+import { BodyParser, type BodyToParse, type ParsedRequest } from '#src/api/body-parser.js';
 import { HttpError } from '#src/http/http-error.js';
 import { traitsOf } from '#src/wire/sql-traits.js';
 import { requestLimits } from '../support/request-limits.ts';

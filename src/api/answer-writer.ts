@@ -1,0 +1,122 @@
+import type { ServerResponse } from 'node:http';
+import type { Engine } from '../engine/engine.ts';
+import { isDeflated } from '../http/gzip.ts';
+import { httpErrors } from '../http/http-error.ts';
+import { type BodyParts, type Reply, reply, replyPage } from '../http/reply.ts';
+import type { Page } from '../query/pages.ts';
+import { countedPageBytesMin, type Query } from '../query/query.ts';
+import type { RequestMemory } from '../query/request-memory.ts';
+import { isHolding } from '../query/ring.ts';
+import { RequestAbortedError } from '../refusal-error.ts';
+import type { QueryReplies } from './replies.ts';
+
+/** A shorter text is not counted while it is sent. */
+const countedTextBytesMin = 16 * 1024;
+
+/** How the first answer about a query differs from the others: it tells the client the query's id. */
+export type AnsweredMethod = 'POST' | 'GET';
+
+/** Writes answers, waits for the pages in them, and counts the memory that they hold until they have left. */
+export class AnswerWriter {
+  readonly #engine: Engine;
+  readonly #requestMemory: RequestMemory;
+  readonly #defaultReplies: QueryReplies;
+  readonly #replies = new WeakMap<Query, QueryReplies>();
+
+  /** @param defaultReplies for queries of which `setReplies` says nothing */
+  constructor(engine: Engine, requestMemory: RequestMemory, defaultReplies: QueryReplies) {
+    this.#engine = engine;
+    this.#requestMemory = requestMemory;
+    this.#defaultReplies = defaultReplies;
+  }
+
+  setReplies(query: Query, replies: QueryReplies): void {
+    this.#replies.set(query, replies);
+  }
+
+  repliesOf(query: Query): QueryReplies {
+    return this.#replies.get(query) ?? this.#defaultReplies;
+  }
+
+  /**
+   * Answers with a page, when it is ready.
+   * @throws HttpError 404, RequestMemoryError, RequestAbortedError
+   */
+  async writePage(
+    query: Query,
+    number: number,
+    acceptsGzip: boolean,
+    response: ServerResponse,
+    method: AnsweredMethod,
+  ): Promise<void> {
+    const engine = this.#engine;
+    if (response.destroyed) {
+      engine.hungUp(query);
+      throw new RequestAbortedError('the client went away before its page was looked for');
+    }
+    const ready = query.page(number);
+    if (ready === null)
+      throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
+    const isFirst = method === 'POST' && query.identity.isNamed !== true;
+    engine.hold(query);
+    response.once('close', () => {
+      engine.release(query);
+      // Only the client of the first request can know the query's id: if it goes before the answer, the query goes too.
+      if (isFirst && !response.headersSent) engine.finish(query, abandoned);
+      else if (!response.writableFinished) engine.hungUp(query);
+    });
+    const page = await ready;
+    if (response.destroyed) return;
+    if (query.isTooLate(page)) throw httpErrors.notFound(`query ${query.identity.id} has no page ${number} any more`);
+    const { body, headers } = this.repliesOf(query).page(query, page, method === 'POST');
+    this.#countPage(query, page, body, acceptsGzip, response, method === 'POST');
+    await replyPage(response, body, acceptsGzip, headers);
+  }
+
+  /** @throws RequestMemoryError */
+  write(user: string, response: ServerResponse, answer: Reply): void {
+    this.#countText(user, answer.body, response);
+    reply(response, answer);
+  }
+
+  /**
+   * Counts what an answer holds until it has left: a client may be slow to read it, or not read it at all.
+   * @param isPosted whether it answers a POST, whose statement has begun and which is therefore not refused
+   * @throws RequestMemoryError
+   */
+  #countPage(
+    query: Query,
+    { rows }: Page,
+    body: BodyParts,
+    acceptsGzip: boolean,
+    response: ServerResponse,
+    isPosted: boolean,
+  ): void {
+    const inflatedBytes = !acceptsGzip && body.some(isDeflated) ? rows.bytes : 0;
+    this.#countText(query.identity.owner, body, response, inflatedBytes, isPosted);
+    // Pages are sent in the turn in which they are given out, and `sending` keeps their rows from then on. If a piece had been
+    // given back all the same, the client would miss rows and could not tell.
+    if (rows.pieces.some(({ length }) => length === 0)) throw new Error('the rows of a page have been given back');
+    if (!isHolding(rows, countedPageBytesMin)) return;
+    query.sending(rows);
+    response.once('close', () => query.sent(rows));
+  }
+
+  /**
+   * Counts what an answer holds beside rows until it has left. It is much with thousands of columns, or with the session that
+   * some clients carry.
+   * @param otherBytes to be counted with it
+   * @param mustAnswer whether it is counted even if it exceeds what the user may have
+   * @throws RequestMemoryError
+   */
+  #countText(user: string, body: BodyParts, response: ServerResponse, otherBytes = 0, mustAnswer = false): void {
+    let bytes = otherBytes;
+    for (const part of body) if (typeof part === 'string') bytes += part.length;
+    if (bytes < countedTextBytesMin) return;
+    const memory = this.#requestMemory;
+    const reservation = mustAnswer ? memory.count(user, bytes) : memory.reserve(user, bytes);
+    response.once('close', () => reservation.release());
+  }
+}
+
+const abandoned = 'was abandoned: its client went away before the first answer';

@@ -1,0 +1,257 @@
+import { newQueryId, newSessionId } from '../ids.ts';
+import type { Buffers } from '../query/buffers.ts';
+import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
+import type { RequestMemory } from '../query/request-memory.ts';
+import { RefusalError, RequestAbortedError } from '../refusal-error.ts';
+import type { Removal } from '../removals.ts';
+import type { Account } from '../session/accounts.ts';
+import type { Sessions } from '../session/sessions.ts';
+import { heapBytes, stringBytes } from '../wire/heap-bytes.ts';
+import type { Dispatcher, Placement } from './dispatcher.ts';
+import { IdempotencyKeys } from './idempotency-keys.ts';
+import type { Queries } from './queries.ts';
+import type { QueryRequest } from './query-request.ts';
+
+export interface EngineLimits {
+  readonly pageBytes: number;
+  /** zlib's, for clients that accept gzip; 0: rows are not compressed. */
+  readonly gzipLevel: number;
+  /** 0: without limit. */
+  readonly statementTimeoutSecs: number;
+}
+
+/** A statement as an api submits it. */
+export interface Submission {
+  readonly request: QueryRequest;
+  /** Memory of what the api keeps about the query until it is removed. */
+  readonly keptBytes: number;
+  /** The id that the client asks for; null: the server makes one. It is taken if it is safe and no other query of the user has it. */
+  readonly id: string | null;
+  /** The client reads in its last request about the query what no other answer tells it. */
+  readonly needsFinal: boolean;
+  /** null: the api has nothing to be told of the query. */
+  readonly listener: SubmissionListener | null;
+}
+
+/** The api's side of a submission. */
+export interface SubmissionListener {
+  /** The pinned session that the request names has ended without loss, and the statement runs in a session of its own. */
+  sessionReplaced(): void;
+  /** Called before the statement is dispatched. */
+  created(query: Query): void;
+}
+
+export interface SubmitOptions {
+  /** By which the POST may be repeated; null: it may not. */
+  readonly key: IdempotencyKey | null;
+  readonly acceptsGzip: boolean;
+  readonly origin: QueryOrigin;
+  /** Whether the client that could end the statement has gone. */
+  readonly isAbandoned: () => boolean;
+}
+
+export interface IdempotencyKey {
+  /** The dialect's name, as keys of two dialects are independent. */
+  readonly scope: string;
+  readonly text: string;
+  /** Of the body. */
+  readonly digest: string;
+}
+
+/** What any caller can do with statements and their results, free of HTTP and of dialects. */
+export class Engine {
+  readonly #limits: EngineLimits;
+  readonly #queries: Queries;
+  readonly #sessions: Sessions;
+  readonly #dispatcher: Dispatcher;
+  readonly #buffers: Buffers;
+  readonly #requestMemory: RequestMemory;
+  readonly #keys: IdempotencyKeys;
+  #isDraining = false;
+
+  constructor(
+    limits: EngineLimits,
+    queries: Queries,
+    sessions: Sessions,
+    dispatcher: Dispatcher,
+    buffers: Buffers,
+    requestMemory: RequestMemory,
+  ) {
+    this.#limits = limits;
+    this.#queries = queries;
+    this.#sessions = sessions;
+    this.#dispatcher = dispatcher;
+    this.#buffers = buffers;
+    this.#requestMemory = requestMemory;
+    this.#keys = new IdempotencyKeys(queries);
+  }
+
+  /** From now on no new statement is accepted; results can still be read. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** @throws RefusalError if no new statement is accepted */
+  checkAccepting(): void {
+    if (this.#isDraining) throw new RefusalError('the server is stopping and takes no more statements', 'unavailable');
+  }
+
+  /**
+   * Starts a statement, or finds the query that an earlier POST with the same key has started.
+   * @param prepare makes the submission; not called if the key is known
+   * @throws RefusalError if there is no room; `conflict` if the key was used with another body, or its query has been removed
+   * @throws RequestAbortedError if the client has gone meanwhile
+   */
+  async submit(prepare: () => Submission, account: Account, options: SubmitOptions): Promise<Query> {
+    const { key } = options;
+    if (key === null) return this.#start(prepare(), account, options);
+    const start = async (): Promise<Query> => this.#start(prepare(), account, options);
+    const repeated = await this.#keys.once(key.scope, account.user, key.text, key.digest, start);
+    switch (repeated.type) {
+      case 'query':
+        return repeated.query;
+      case 'other body': {
+        const shown = safeId.test(key.text) ? key.text : 'given';
+        throw new RefusalError(`a POST with the key ${shown} has been made with another body`, 'conflict');
+      }
+      case 'removed':
+        throw new RefusalError(`this POST has been made: its query ${repeated.id} ${repeated.reason}`, 'conflict');
+    }
+  }
+
+  async #start(submission: Submission, account: Account, options: SubmitOptions): Promise<Query> {
+    const { user } = account;
+    const { listener, keptBytes } = submission;
+    this.#admit(user);
+    const request = this.#dispatcher.resolve(submission.request, user);
+    if (request !== submission.request) listener?.sessionReplaced();
+    const reservation = this.#requestMemory.reserve(user, keptBytes + statementBytes(request));
+    let placement: Placement | null = null;
+    try {
+      placement = await this.#dispatcher.place(request, account);
+      // While the database was asked, others may have taken the room.
+      this.checkAccepting();
+      if (options.isAbandoned()) throw new RequestAbortedError('the client went away before its statement was sent');
+      this.#admit(user);
+    } catch (error) {
+      if (request.session.type !== 'existing') this.#dispatcher.abandon(placement, 'its statement was not sent');
+      reservation.release();
+      throw error;
+    }
+    const query = new Query(
+      {
+        id: this.#idOf(submission.id, user),
+        sessionId: sessionIdOf(request, placement),
+        owner: user,
+        isNamed: options.key !== null,
+        needsFinal: submission.needsFinal,
+        origin: options.origin,
+      },
+      queryLimits(request, options.acceptsGzip, this.#limits),
+      this.#buffers,
+      { reservation, keptBytes },
+    );
+    listener?.created(query);
+    const { resultTimeoutSecs } = request;
+    this.#queries.add(query, request.sql, resultTimeoutSecs === undefined ? undefined : resultTimeoutSecs * 1_000);
+    this.#dispatcher.dispatch(query, request, account, placement);
+    return query;
+  }
+
+  #idOf(asked: string | null, user: string): string {
+    return asked === null || !safeId.test(asked) || this.#queries.knows(asked, user) ? newQueryId() : asked;
+  }
+
+  /** @throws RefusalError */
+  #admit(user: string): void {
+    switch (this.#queries.admit(user)) {
+      case 'admitted':
+        return;
+      case 'server full':
+        throw new RefusalError('the server holds as many queries as it may (--queries_max)', 'unavailable');
+      case 'user leaves too many unread':
+        throw new RefusalError(
+          'this user has as many results that are not read to their end as one may (--unread_per_user_max): ' +
+            'read them, or finish them by their final_uri',
+          'too many',
+        );
+      case 'user runs too many':
+        throw new RefusalError('this user runs as many queries as one may (--queries_per_user_max)', 'too many');
+    }
+  }
+
+  /** The user's query of that id. */
+  find(id: string, user: string): Query | undefined {
+    return this.#queries.find(id, user);
+  }
+
+  /** The tombstone of the user's query of that id. */
+  removal(id: string, user: string): Removal | undefined {
+    return this.#queries.removal(id, user);
+  }
+
+  /** Starts the clock of the result anew, as its client was answered at once. */
+  touch(query: Query): void {
+    this.#queries.touch(query);
+  }
+
+  /** Stops the clock of the result while a request waits for a page. Call `release` when the answer has left. */
+  hold(query: Query): void {
+    this.#queries.hold(query);
+  }
+
+  release(query: Query): void {
+    this.#queries.release(query);
+  }
+
+  /** The client has gone before it had its answer. */
+  hungUp(query: Query): void {
+    this.#queries.hungUp(query);
+  }
+
+  /** Removes a query that its client needs no more. */
+  finish(query: Query, reason?: string): void {
+    this.#queries.finish(query, reason);
+  }
+
+  get sessions(): Sessions {
+    return this.#sessions;
+  }
+}
+
+/** An id that is safe in a path and in a log. */
+const safeId = /^\w[\w.-]{0,63}$/;
+
+function sessionIdOf({ session }: QueryRequest, placement: Placement | null): string {
+  if (placement?.type === 'session') return placement.session.id;
+  return session.type === 'existing' ? session.id : newSessionId();
+}
+
+function queryLimits(
+  { pagination, timeoutSecs }: QueryRequest,
+  acceptsGzip: boolean,
+  { pageBytes, gzipLevel, statementTimeoutSecs }: EngineLimits,
+): QueryLimits {
+  return {
+    waitMs: pagination.waitSecs * 1_000,
+    pageRows: Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer),
+    pageBytes,
+    bufferRows: pagination.maxRowsInBuffer,
+    gzipLevel: acceptsGzip ? gzipLevel : 0,
+    timeout: { ms: (timeoutSecs ?? statementTimeoutSecs) * 1_000, isAsked: timeoutSecs !== null },
+  };
+}
+
+/** About the memory of a query's records while its statement waits or runs. */
+const queryRecordsBytes = 4 * 1024;
+
+/** The memory of a statement until it has ended: on the main thread, and as it passes through a worker thread. */
+function statementBytes({ sql, params, session }: QueryRequest): number {
+  const paramsBytes = params === undefined ? 0 : heapBytes(params);
+  const variablesBytes = session.type === 'client-managed' ? heapBytes(session.variables) : 0;
+  return queryRecordsBytes + stringBytes(sql) + paramsBytes + variablesBytes;
+}
