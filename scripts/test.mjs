@@ -20,7 +20,6 @@ const ALONE = [
   'test/faults',
   'test/hot-path.test.ts',
   'test/http/server.test.ts',
-  'test/query',
   'test/service/cancel.test.ts',
   'test/service/disconnect.test.ts',
   'test/service/lifetime.test.ts',
@@ -29,7 +28,6 @@ const ALONE = [
   'test/service/queue.test.ts',
   'test/service/sessions.test.ts',
   'test/service/start-stop.test.ts',
-  'test/session',
   'test/worker/delivery.test.ts',
   'test/worker/prepared.test.ts',
 ];

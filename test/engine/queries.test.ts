@@ -1,10 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Queries, type QueriesOptions } from '#src/engine/queries.js';
 import type { Query } from '#src/query/query.js';
 import { failureOf } from '#src/wire/failures.js';
 import { forever, makeQuery } from '../query/make-query.ts';
+import { installFakeClock } from '../support/fake-clock.ts';
+import { isPending } from '../support/turns.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 const defaults: QueriesOptions = {
@@ -54,15 +55,6 @@ class Stage {
 
   removals(): string[] {
     return this.events.flatMap((event) => (event.type === 'query_removed' ? [`${event.query} ${event.reason}`] : []));
-  }
-}
-
-/** Waits for something that a timer does, and gives up when it is far too late. */
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 5_000;
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`it never came to this: ${what}`);
-    await sleep(2);
   }
 }
 
@@ -184,11 +176,13 @@ t.test('no user loses a result that was told whole because of one who has more o
 });
 
 t.test('a result that nobody polls expires, is cancelled, and the reason is remembered', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { resultTimeoutMs: 50 });
   const query = stage.add('ann');
-  const added = performance.now();
-  await until(() => stage.queries.size === 0, 'the query is gone');
-  t.ok(performance.now() - added >= 48, 'and not before its time');
+  clock.tick(49);
+  t.equal(stage.queries.size, 1, 'not before its time');
+  clock.tick(1);
+  t.equal(stage.queries.size, 0);
   t.equal(stage.queries.find('q1', 'ann'), undefined);
   t.match(query.snapshot().state, { name: 'Failed', failure: { code: 90003 } });
   t.equal(stage.queries.whyRemoved('q1', 'ann'), 'expired: not polled for 0.05 s');
@@ -197,67 +191,74 @@ t.test('a result that nobody polls expires, is cancelled, and the reason is reme
 });
 
 t.test('E (result_timeout_secs): a query may have a timeout of its own', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { resultTimeoutMs: 30 });
   const [longer, shorter] = [makeQuery('longer'), makeQuery('shorter')];
   stage.queries.add(longer, 'SELECT 1', forever);
   stage.queries.add(shorter, 'SELECT 1', 10);
   stage.add('ann');
-  await until(() => stage.queries.size === 1, 'the others are gone');
+  clock.tick(10);
+  t.match(stage.removals(), ['shorter expired: not polled for 0.01 s']);
+  t.equal(stage.queries.size, 2);
+  clock.tick(20);
+  t.equal(stage.queries.size, 1, 'the others are gone');
   t.equal(stage.queries.find('longer', longer.identity.owner), longer);
   t.match(stage.removals(), ['shorter expired: not polled for 0.01 s', 'q1 expired: not polled for 0.03 s']);
 });
 
 t.test('a removed id is remembered for as long again, and then no more', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { resultTimeoutMs: 60 });
   const query = stage.add('ann');
-  const finished = performance.now();
   stage.queries.finish(query);
   t.equal(stage.queries.whyRemoved('q1', 'ann'), 'was finished by the client');
-  await until(() => stage.queries.whyRemoved('q1', 'ann') === undefined, 'the id is forgotten');
-  const afterMs = performance.now() - finished;
-  t.ok(afterMs >= 58, `it was forgotten after ${afterMs} ms`);
+  clock.tick(59);
+  t.equal(stage.queries.whyRemoved('q1', 'ann'), 'was finished by the client');
+  clock.tick(61);
+  t.equal(stage.queries.whyRemoved('q1', 'ann'), undefined, 'the id is forgotten');
 });
 
 t.test('a result expires by its last answer, not by its first', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { resultTimeoutMs: 200 });
   const query = stage.add('ann');
-  let last = 0;
   for (let poll = 0; poll < 6; poll++) {
-    await sleep(50);
+    clock.tick(50);
     stage.queries.touch(query);
-    last = performance.now();
   }
+  clock.tick(199);
   t.equal(stage.queries.size, 1);
-  await until(() => stage.queries.size === 0, 'the query is gone');
-  const afterMs = performance.now() - last;
-  t.ok(afterMs >= 195, `it expired ${afterMs} ms after the last answer`);
+  clock.tick(1);
+  t.equal(stage.queries.size, 0, '200 ms after the last answer');
 });
 
 t.test('the clock of a result stands while a poll waits, and begins anew with its answer', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { resultTimeoutMs: 40 });
   const query = stage.add('ann');
   stage.queries.hold(query);
   stage.queries.hold(query);
-  await sleep(120);
+  clock.tick(120);
   t.equal(stage.queries.find('q1', 'ann'), query);
   stage.queries.release(query);
-  await sleep(120);
+  clock.tick(120);
   t.equal(stage.queries.find('q1', 'ann'), query, 'one of two polls still waits');
-  const released = performance.now();
   stage.queries.release(query);
-  await until(() => stage.queries.size === 0, 'the query is gone');
-  const afterMs = performance.now() - released;
-  t.ok(afterMs >= 38, `it expired ${afterMs} ms after the answer`);
+  clock.tick(39);
+  t.equal(stage.queries.size, 1);
+  clock.tick(1);
+  t.equal(stage.queries.size, 0, '40 ms after the answer');
 });
 
 t.test('the answer to a poll of a query that is gone starts no clock', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { resultTimeoutMs: 30 });
   const query = stage.add('ann');
   stage.queries.hold(query);
   stage.queries.finish(query);
   stage.queries.release(query);
   stage.queries.touch(query);
-  await sleep(60);
+  clock.tick(60);
   t.strictSame(stage.removals(), ['q1 was finished by the client'], 'it is removed once');
 });
 
@@ -307,14 +308,16 @@ t.test('A (attack): a query whose POST may come again is not forgotten for queri
 });
 
 t.test('A (attack): users of whom nothing is remembered any more take no room', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { removedMax: 4, resultTimeoutMs: 20 });
   for (let user = 0; user < 4; user++) stage.queries.finish(stage.add(`user${user}`));
-  await sleep(60);
+  clock.tick(60);
   for (let made = 0; made < 4; made++) stage.queries.finish(stage.add('ann'));
   t.strictSame(stage.remembered('ann'), ['q5', 'q6', 'q7', 'q8']);
 });
 
 t.test('a drain is over at once when nothing is unread, and else with the last answer', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t);
   await stage.queries.read(forever, forever);
   const read = await stage.addRead();
@@ -322,18 +325,14 @@ t.test('a drain is over at once when nothing is unread, and else with the last a
   t.equal(stage.queries.find(read.identity.id, 'ann'), read, 'a result that was read may be asked for again');
 
   const query = stage.add();
-  let over = false;
-  const drained = stage.queries.read(forever, forever).then(() => {
-    over = true;
-  });
+  const drained = stage.queries.read(forever, forever);
   stage.queries.hold(query);
   query.ended(outcome, 0);
   await query.page(0);
-  await sleep(5);
-  t.equal(over, false, 'its answer has not left yet');
+  clock.tick(1_000);
+  t.equal(await isPending(drained), true, 'its answer has not left yet');
   stage.queries.release(query);
-  await drained;
-  t.equal(over, true);
+  t.equal(await isPending(drained), false);
 });
 
 t.test('a drain is over when the last unread result is finished', async (t) => {
@@ -346,25 +345,26 @@ t.test('a drain is over when the last unread result is finished', async (t) => {
 });
 
 t.test('a drain is over when its time is', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t);
   stage.add();
-  const started = performance.now();
-  await stage.queries.read(30, forever);
-  t.ok(performance.now() - started >= 28);
+  const drained = stage.queries.read(30, forever);
+  clock.tick(29);
+  t.equal(await isPending(drained), true);
+  clock.tick(1);
+  await drained;
   t.equal(stage.queries.size, 1);
 });
 
 t.test('B6: a drain does not wait for what is not polled', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t);
   const polled = stage.add();
   stage.add();
-  let over = false;
-  const drained = stage.queries.read(forever, 50).then(() => {
-    over = true;
-  });
+  const drained = stage.queries.read(forever, 50);
   stage.queries.hold(polled);
-  await sleep(100);
-  t.equal(over, false, 'while a poll waits, it does');
+  clock.tick(100);
+  t.equal(await isPending(drained), true, 'while a poll waits, it does');
   polled.ended(outcome, 0);
   await polled.page(0);
   stage.queries.release(polled);
@@ -384,12 +384,14 @@ t.test('cancelling all fails what runs and leaves what has ended', async (t) => 
 });
 
 t.test('closing ends every query and every clock', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { resultTimeoutMs: 20 });
   const query = stage.add();
   stage.queries.close();
   t.equal(stage.queries.size, 0);
   t.equal(query.isRunning, false);
-  await sleep(40);
+  t.equal(clock.countTimers(), 0);
+  clock.tick(40);
   t.strictSame(stage.removals(), []);
 });
 
@@ -442,6 +444,7 @@ t.test('B2: of a long statement, only the beginning is logged', async (t) => {
 });
 
 t.test('a client that hangs up and stays away has its statement cancelled, if that is the way', async (t) => {
+  const clock = installFakeClock(t);
   const stay = new Stage(t);
   const cancel = new Stage(t, { disconnectMs: 20 });
   const poll = (stage: Stage, query: Query): void => {
@@ -467,7 +470,7 @@ t.test('a client that hangs up and stays away has its statement cancelled, if th
   poll(cancel, ended);
   poll(cancel, finished);
   cancel.queries.finish(finished);
-  await sleep(100);
+  clock.tick(100);
   t.equal(kept.isRunning, true);
   t.equal(back.isRunning, true);
   t.equal(polled.isRunning, true, 'another poll waits');
@@ -478,11 +481,12 @@ t.test('a client that hangs up and stays away has its statement cancelled, if th
 });
 
 t.test('only its own user brings a query back', async (t) => {
+  const clock = installFakeClock(t);
   const { queries } = new Stage(t, { disconnectMs: 20 });
   const query = makeQuery('q', 'ann');
   queries.add(query, 'SELECT 1');
   queries.hungUp(query);
   t.equal(queries.find('q', 'ben'), undefined);
-  await sleep(100);
+  clock.tick(100);
   t.equal(query.isRunning, false);
 });

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { Queue, type QueueOptions, type Waiter } from '#src/engine/queue.js';
+import { installFakeClock } from '../support/fake-clock.ts';
 import { pick, seeded } from '../support/random.ts';
 import { forever } from '../query/make-query.ts';
 
@@ -98,6 +98,7 @@ t.test('B3: of the statements of a user who gets no connection, one is tried', a
 });
 
 t.test('B4: one that is put back is the next of its user, and has waited as long as before', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { waitMs: 60_000 });
   const [a1] = ['a1', 'a2', 'b1'].map((name) => stage.add(name)) as [Waiter];
   t.strictSame(stage.advance(1), ['a1']);
@@ -105,33 +106,38 @@ t.test('B4: one that is put back is the next of its user, and has waited as long
   t.equal(stage.queue.size, 3);
   t.strictSame(stage.advance(3), ['b1', 'a1', 'a2']);
   stage.queue.putBack(a1, 59_990);
-  while (!stage.events.includes('a1 gives up')) await sleep(2);
+  clock.tick(9);
+  t.equal(stage.queue.size, 1);
+  clock.tick(1);
+  t.equal(stage.events.at(-1), 'a1 gives up');
   t.equal(stage.queue.size, 0);
 });
 
 t.test('a place is left by who gives it up, and by who is removed', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { waitMs: 40 });
-  const added = performance.now();
   stage.add('a1');
   const a2 = stage.add('a2');
   t.equal(stage.queue.remove(a2), true);
   t.equal(stage.queue.remove(a2), false);
   t.equal(stage.queue.position(a2), 0);
   t.equal(stage.queue.size, 1);
-  while (stage.events.length === 0 && performance.now() < added + 5_000) await sleep(2);
-  t.ok(performance.now() - added >= 39);
+  clock.tick(39);
+  t.strictSame(stage.events, []);
+  clock.tick(1);
   t.strictSame(stage.events, ['a1 gives up']);
   t.equal(stage.queue.size, 0);
-  await sleep(60);
+  clock.tick(60);
   t.strictSame(stage.events, ['a1 gives up'], 'once, and nobody who was removed');
   t.strictSame(stage.advance(5), []);
 });
 
 t.test('who has begun does not give up afterwards', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { waitMs: 20 });
   stage.add('a1');
   stage.advance(1);
-  await sleep(50);
+  clock.tick(50);
   t.strictSame(stage.events, ['a1']);
 });
 
@@ -198,12 +204,13 @@ t.test('one whose beginning throws does not stop the queue for good', async (t) 
 });
 
 t.test('a closed queue has nobody in it, and nobody gives up', async (t) => {
+  const clock = installFakeClock(t);
   const stage = new Stage(t, { waitMs: 10 });
   stage.add('a1');
   stage.queue.close();
   t.equal(stage.queue.size, 0);
   t.strictSame(stage.advance(5), []);
-  await sleep(30);
+  clock.tick(30);
   t.strictSame(stage.events, []);
 });
 

@@ -122,6 +122,8 @@ export class FakeWorkers {
   readonly sweeps: (ToWorker & { type: 'sweep' })[] = [];
   sweepAnswerFor: (login: Login) => FromWorker = () => ({ type: 'swept', left: [], ended: 1 });
   follower: ConnectionFollower | null = null;
+  /** Channels that are closed at the near end, so that nothing more is received from them. */
+  channelsClosed = 0;
   readonly #arrived = new EventEmitter();
   readonly #links: Link<ToWorker, FromWorker>[] = [];
 
@@ -143,7 +145,11 @@ export class FakeWorkers {
     });
     const link = new Link<ToWorker, FromWorker>(port1);
     this.#links.push(link);
-    return link.open();
+    const near = link.open();
+    near.once('close', () => {
+      this.channelsClosed++;
+    });
+    return near;
   }
 
   #sweep(message: ToWorker & { type: 'sweep' }, channel: Channel<FromWorker, ToWorker>): void {
@@ -165,6 +171,11 @@ export class FakeWorkers {
       });
     else if (refusal !== 'later') connection.refuse(refusal);
     this.#arrived.emit('connection');
+  }
+
+  /** Channels that were opened: one for each connection and for each sweep. */
+  get channels(): number {
+    return this.#links.length;
   }
 
   /** The near end of the link that carries the connection of that number. */

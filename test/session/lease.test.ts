@@ -1,9 +1,10 @@
 import { once } from 'node:events';
-import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { Lease, RefusedError } from '#src/session/lease.js';
 import { type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch } from '#src/wire/statement.js';
+import { turns } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 import { anna, type FakeConnection, FakeLargeRows, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
 
 function failureWith(code: number): Failure {
@@ -412,7 +413,7 @@ t.test('a closed lease stays closed, whatever was on its way to it', async (t) =
   lease.close();
   await connection.gone();
   // What had arrived is handed over in the turns that follow.
-  for (let turns = 0; turns < 5; turns++) await turn();
+  await turns();
   t.equal(lease.isClosed, true);
   t.equal(lease.isRunning, false);
   t.equal(emitted, 0);
@@ -596,7 +597,7 @@ t.test('memory for a large row is reserved for the user, and the worker hears wh
   await connection.got(({ type }) => type === 'execute');
   connection.post({ type: 'large_row', statement: 1, bytes: 5_000_000 });
   connection.post({ type: 'large_row', statement: 2, bytes: 6_000_000 });
-  while (largeRows.reserved.length < 2) await turn();
+  await until(() => largeRows.reserved.length === 2);
   t.match(largeRows.reserved, [
     { user: anna.user, bytes: 5_000_000 },
     { user: anna.user, bytes: 6_000_000 },
@@ -605,7 +606,7 @@ t.test('memory for a large row is reserved for the user, and the worker hears wh
   largeRows.reserved[1]?.granted();
   t.strictSame(await connection.got(({ type }) => type === 'room'), { type: 'room', statement: 2 });
   connection.post({ type: 'large_row', statement: 2, bytes: 0 });
-  while (largeRows.released === 0) await turn();
+  await until(() => largeRows.released > 0);
   t.equal(largeRows.released, 1, 'the other statement keeps its own');
 });
 
@@ -615,10 +616,10 @@ t.test('what is reserved for large rows is given back when the thread dies or th
     lease.run(request, 'clean', new Recorder());
     await connection.got(({ type }) => type === 'execute');
     connection.post({ type: 'large_row', statement: 1, bytes: 5_000_000 });
-    while (largeRows.reserved.length < 1) await turn();
+    await until(() => largeRows.reserved.length === 1);
     if (end === 'dies') connection.die();
     else lease.close();
-    while (largeRows.released === 0) await turn();
+    await until(() => largeRows.released > 0);
     t.equal(largeRows.released, 1, end);
   }
 });

@@ -1,9 +1,11 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Lease } from '#src/session/lease.js';
 import { type LeaseOwner, Leases, type LeasesOptions } from '#src/session/leases.js';
 import type { Refusal } from '#src/wire/messages.js';
+import { installFakeClock } from '../support/fake-clock.ts';
+import { isPending } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 import { FakeLargeRows, FakeWorkers, Recorder, request } from './fake-workers.ts';
 
 const denied: Refusal = { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'Access denied' } };
@@ -163,11 +165,12 @@ t.test('connections that are being opened are counted', async (t) => {
 });
 
 t.test('the connection that was idle the longest is closed for one of another user', async (t) => {
+  const clock = installFakeClock(t);
   const { leases, workers } = openLeases(t);
   const a = await acquire(leases, 'anna');
   const b = await acquire(leases, 'bert');
   leases.release(b);
-  await delay(5);
+  clock.tick(5);
   leases.release(a);
   await acquire(leases, 'carl');
   await workers.connections[1]?.gone();
@@ -223,33 +226,37 @@ t.test('a thread that dies takes the leases on it and no others', async (t) => {
 });
 
 t.test('a connection that is not used is closed after its idle time', async (t) => {
+  const clock = installFakeClock(t);
   const { leases, workers } = openLeases(t, { connectionIdleMs: 200 });
-  const released = performance.now();
-  leases.release(await acquire(leases, 'anna'));
+  const lease = await acquire(leases, 'anna');
+  leases.release(lease);
+  clock.tick(199);
+  t.equal(lease.isClosed, false);
+  // It is looked for often, but not all the time.
+  clock.tick(101);
+  t.equal(lease.isClosed, true);
   await workers.connections[0]?.gone();
-  t.ok(performance.now() - released >= 200);
   t.not((await acquire(leases, 'anna')).isClosed, true);
   t.equal(workers.connections.length, 2);
 });
 
 t.test('A4: a connection whose login is too long ago serves no new statement', async (t) => {
+  const clock = installFakeClock(t);
   const { leases, workers } = openLeases(t, { connectionAgeMs: 300 });
-  const began = performance.now();
   const first = await acquire(leases, 'anna');
   leases.release(first);
-  for (;;) {
-    const at = performance.now();
-    const lease = await acquire(leases, 'anna');
-    const sinceMs = performance.now() - began;
-    if (lease === first) t.ok(at - began < 300, `used ${at - began} ms after its login`);
-    else t.ok(sinceMs >= 300, `another one after ${sinceMs} ms`);
-    leases.release(lease);
-    if (lease !== first) break;
-    await delay(20);
+  for (const ms of [0, 150, 149]) {
+    clock.tick(ms);
+    t.equal(await acquire(leases, 'anna'), first);
+    leases.release(first);
   }
+  clock.tick(1);
+  const second = await acquire(leases, 'anna');
+  t.not(second, first, 'another one after 300 ms');
+  leases.release(second);
   await workers.connections[0]?.gone();
   const lent = await acquire(leases, 'anna');
-  await delay(310);
+  clock.tick(310);
   t.equal(lent.isClosed, false, 'one that is in use stays open');
   leases.release(lent);
   t.equal(lent.isClosed, true, 'until it is given back');
@@ -295,6 +302,7 @@ t.test('B4: what the database accepts is the limit, less a reserve', async (t) =
 });
 
 t.test('B4: a connection that the database has no room for can be tried again, and idle ones make room', async (t) => {
+  const clock = installFakeClock(t);
   const { leases, workers, events } = openLeases(t, { connectionsMax: 10 });
   const idle = await acquire(leases, 'bert');
   leases.release(idle);
@@ -304,20 +312,31 @@ t.test('B4: a connection that the database has no room for can be tried again, a
   t.match(events, [{ type: 'database_full', reason: full.failure.message }]);
   t.equal(leases.acquire(ownerOf('anna')), null, 'not at once');
   workers.refusalFor = () => null;
-  await nextFree(leases);
+  const free = nextFree(leases);
+  clock.tick(49);
+  t.equal(leases.acquire(ownerOf('anna')), null);
+  clock.tick(3);
+  await free;
   t.not(await acquire(leases, 'anna'), null);
 });
 
 t.test('B4: a login that the database has no room for is tried again', async (t) => {
+  const clock = installFakeClock(t);
   const { leases, workers } = openLeases(t, { connectionsMax: 10 });
   const lent = await acquire(leases, 'bert');
+  const timers = clock.countTimers();
+  const isToBeTriedAgain = (): boolean => clock.countTimers() > timers;
   let refusals = 0;
   workers.refusalFor = (login) => (login.user === 'anna' && refusals++ < 2 ? full : null);
   const login = leases.login(ownerOf('anna'));
-  while (refusals === 0) await delay(2);
-  await delay(2);
+  await until(isToBeTriedAgain);
+  t.equal(refusals, 1);
   leases.release(lent);
   t.equal(lent.isClosed, true, 'what is given back makes room for it');
+  clock.tick(50);
+  await until(isToBeTriedAgain);
+  t.equal(refusals, 2);
+  clock.tick(100);
   await login;
   t.equal(refusals, 3);
   workers.refusalFor = () => full;
@@ -342,13 +361,16 @@ t.test('a login is right also where the default database cannot be entered', asy
 });
 
 t.test('a statement that runs is waited for when all is to settle, but not for ever', async (t) => {
+  const clock = installFakeClock(t);
   const { leases, workers } = openLeases(t);
   await leases.settled(60_000);
   const lease = await acquire(leases, 'anna');
   lease.run(request, 'clean', new Recorder());
-  const began = performance.now();
-  await leases.settled(50);
-  t.ok(performance.now() - began >= 49);
+  const overdue = leases.settled(50);
+  clock.tick(49);
+  t.equal(await isPending(overdue), true);
+  clock.tick(1);
+  await overdue;
   const settled = leases.settled(60_000);
   workers.connections[0]?.endAndIdle(1);
   await settled;

@@ -1,8 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { OpenBackoff } from '#src/session/open-backoff.js';
+import { installFakeClock } from '../support/fake-clock.ts';
 
 t.test('B4: after a refusal one connection at a time is tried, when it is time', async (t) => {
+  const clock = installFakeClock(t);
   let retries = 0;
   const backoff = new OpenBackoff(() => retries++);
   t.equal(backoff.mayTry('anna'), true);
@@ -12,7 +13,10 @@ t.test('B4: after a refusal one connection at a time is tried, when it is time',
   t.strictSame([backoff.mayTry('anna'), backoff.mayTry('bert')], [false, false]);
   second(null);
   t.equal(backoff.mayTry('bert'), false, 'what was begun before changes nothing');
-  while (retries === 0) await delay(5);
+  clock.tick(49);
+  t.equal(backoff.mayTry('bert'), false);
+  clock.tick(3);
+  t.equal(retries, 1);
   t.equal(backoff.mayTry('bert'), true);
   const third = backoff.begin('bert');
   t.equal(backoff.mayTry('anna'), false, 'while another is tried');
@@ -21,17 +25,18 @@ t.test('B4: after a refusal one connection at a time is tried, when it is time',
 });
 
 t.test('B4: the limit of one user is nothing to others', async (t) => {
+  const clock = installFakeClock(t);
   let retries = 0;
   const backoff = new OpenBackoff(() => retries++);
   backoff.begin('anna')('user full');
   t.strictSame([backoff.mayTry('anna'), backoff.mayTry('bert')], [false, true]);
-  const delays: number[] = [];
-  for (let refusals = 1; refusals <= 3; refusals++) {
-    const began = performance.now();
-    while (retries < refusals) await delay(2);
-    delays.push(performance.now() - began);
+  for (const [index, delayMs] of [50, 100, 200].entries()) {
+    if (index > 0) backoff.begin('anna')('user full');
+    clock.tick(delayMs - 1);
+    t.equal(retries, index);
+    t.equal(backoff.mayTry('anna'), false);
+    clock.tick(3);
+    t.equal(retries, index + 1);
     t.equal(backoff.mayTry('anna'), true);
-    if (refusals < 3) backoff.begin('anna')('user full');
   }
-  t.ok((delays[2] ?? 0) >= 195, `the third delay took ${delays[2]} ms`);
 });

@@ -1,12 +1,13 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Journal } from '#src/session/journal.js';
 import { Orphans } from '#src/session/orphans.js';
 import type { FromWorker, Login } from '#src/wire/messages.js';
+import { installFakeClock } from '../support/fake-clock.ts';
+import { until } from '../support/until.ts';
 import { anna, FakeWorkers } from './fake-workers.ts';
 
 const database = '127.0.0.1:3306';
@@ -20,6 +21,7 @@ const denied: FromWorker = {
 
 /** Orphans after processes that had these connections of anna open, one list each. */
 function open(t: Test, processes: readonly (readonly number[])[], login: Login | null, workers = new FakeWorkers()) {
+  const clock = installFakeClock(t);
   const folder = mkdtempSync(join(tmpdir(), 'sluice-orphans-'));
   for (const [process, ids] of processes.entries()) {
     const lines = ids.map((id) => `+${JSON.stringify({ id, user: 'anna', openedAt: 1_000 + process })}\n`);
@@ -33,15 +35,10 @@ function open(t: Test, processes: readonly (readonly number[])[], login: Login |
     workers.close();
     rmSync(folder, { recursive: true, force: true });
   });
-  return { orphans, workers, events, folder, left: () => readdirSync(folder).filter((name) => name.startsWith('1.')) };
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  const deadline = performance.now() + 5_000;
-  while (!holds()) {
-    if (performance.now() > deadline) throw new Error('it did not come to pass in time');
-    await delay(5);
-  }
+  const left = (): string[] => readdirSync(folder).filter((name) => name.startsWith('1.'));
+  /** Resolves when so many sweeps have been answered. */
+  const answered = (sweeps: number): Promise<boolean> => until(() => workers.channelsClosed === sweeps);
+  return { orphans, workers, events, folder, left, answered, clock };
 }
 
 const idsOf = ({ orphans }: { readonly orphans: readonly { readonly id: number }[] }): number[] =>
@@ -54,8 +51,15 @@ t.test('what a process has left is swept as the user of the server, until nothin
     left: workers.sweeps.length < 3 ? [2] : [],
     ended: workers.sweeps.length === 2 ? 0 : 1,
   });
-  const { left, events } = open(t, [[1, 2]], operator, workers);
+  const { left, events, answered, clock } = open(t, [[1, 2]], operator, workers);
   t.equal(left().length, 1);
+  for (const sweeps of [1, 2]) {
+    await answered(sweeps);
+    clock.tick(retryMs - 1);
+    t.equal(workers.channels, sweeps);
+    clock.tick(1);
+    t.equal(workers.channels, sweeps + 1);
+  }
   await until(() => left().length === 0);
   t.strictSame(workers.sweeps.map(idsOf), [[1, 2], [2], [2]]);
   t.match(workers.sweeps[0], { login: operator, orphans: [{ id: 1, user: 'anna' }, { id: 2 }] });
@@ -63,8 +67,8 @@ t.test('what a process has left is swept as the user of the server, until nothin
     { type: 'orphans_ended', connections: 1 },
     { type: 'orphans_ended', connections: 1 },
   ]);
-  await delay(3 * retryMs);
-  t.equal(workers.sweeps.length, 3, 'and then no more');
+  clock.tick(3 * retryMs);
+  t.equal(workers.channels, 3, 'and then no more');
 });
 
 t.test('B5: only what was killed is told to have ended', async (t) => {
@@ -81,10 +85,10 @@ t.test('B5: only what was killed is told to have ended', async (t) => {
 t.test('a user whose login is refused is not tried again; those who come back end their own', async (t) => {
   const workers = new FakeWorkers();
   workers.sweepAnswerFor = ({ user }) => (user === 'operator' ? denied : { type: 'swept', left: [], ended: 0 });
-  const { orphans, left } = open(t, [[1, 2]], operator, workers);
-  await until(() => workers.sweeps.length === 1);
-  await delay(3 * retryMs);
-  t.equal(workers.sweeps.length, 1);
+  const { orphans, left, answered, clock } = open(t, [[1, 2]], operator, workers);
+  await answered(1);
+  clock.tick(3 * retryMs);
+  t.equal(workers.channels, 1);
   orphans.opened(7, { ...anna, user: 'bert' });
   orphans.opened(8, anna);
   await until(() => left().length === 0);
@@ -101,7 +105,11 @@ t.test('what cannot be reached is tried again', async (t) => {
     workers.sweeps.length < 3
       ? { type: 'refused', refusal: { kind: 'unavailable', failure } }
       : { type: 'swept', left: [], ended: 0 };
-  const { left } = open(t, [[1]], operator, workers);
+  const { left, answered, clock } = open(t, [[1]], operator, workers);
+  for (const sweeps of [1, 2]) {
+    await answered(sweeps);
+    clock.tick(retryMs);
+  }
   await until(() => left().length === 0);
   t.equal(workers.sweeps.length, 3);
 });
@@ -126,8 +134,8 @@ t.test('what a dead thread has left is swept by the operator at once', async (t)
   orphans.lost(5, anna.user, Date.now() - 1_000);
   await until(() => workers.sweeps.length === 1);
   t.match(workers.sweeps[0], { login: operator, orphans: [{ id: 5, user: 'anna' }] });
-  t.ok((workers.sweeps[0]?.orphans[0]?.openedMs ?? 0) >= 1_000);
-  t.ok((workers.sweeps[0]?.orphans[0]?.lostMs ?? 0) < 900);
+  t.equal(workers.sweeps[0]?.orphans[0]?.openedMs, 1_000);
+  t.equal(workers.sweeps[0]?.orphans[0]?.lostMs, 0);
 });
 
 t.test('without an operator it is swept by its user, who comes back', async (t) => {
