@@ -15,6 +15,7 @@ import { Link } from '#src/wire/link.js';
 import type { FromWorker, ToWorker } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
 import serve from '#src/worker/entry.js';
+import { runBy } from './query/run-by.ts';
 import { sharedServers } from './support/servers.ts';
 import { statement as plain } from './support/statement.ts';
 
@@ -118,7 +119,7 @@ for (const server of await sharedServers()) {
       const { work, stop } = countWork();
       let [pages, bytes, rows] = [0, 0, 0];
       try {
-        query.start(plain(sql), (request, observer) => lease.run(request, 'clean', observer), null);
+        runBy(query, plain(sql), (request, observer) => lease.run(request, 'clean', observer), false);
         for (let next: number | null = 0; next !== null; ) {
           const page = await query.page(next);
           if (page === null) throw new Error(`there is no page ${next}`);

@@ -1,5 +1,5 @@
 import { validate } from '#src/api/native/query-request.validator.js';
-import { parseQueryRequest } from '#src/api/native/request.js';
+import { parse as parseBody } from '#src/api/native/request.js';
 import { requestLimits } from '../../test/support/request-limits.ts';
 import { callNs, print } from './measure.ts';
 
@@ -18,7 +18,7 @@ export async function run(): Promise<void> {
   for (const [name, body] of Object.entries(bodies)) {
     const text = JSON.stringify(body);
     const bytes = Buffer.from(text);
-    const parse = await callNs(() => parseQueryRequest(bytes, requestLimits));
+    const parse = await callNs(() => parseBody(bytes, requestLimits));
     const json = await callNs(() => JSON.parse(text));
     const validator = await callNs(() => validate(body));
     const parts = `JSON.parse alone ${json.toFixed(0)} ns, validator alone ${validator.toFixed(0)} ns`;

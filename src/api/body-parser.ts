@@ -1,12 +1,12 @@
+import { Queue, type Waiter } from '../engine/queue.ts';
+import type { Observe } from '../events.ts';
+import { httpErrors } from '../http/http-error.ts';
+import { RequestAbortedError } from '../refusal-error.ts';
+import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
 import { type BodyFormat, digestOf, type ParsedBody } from './body.ts';
 import { InvalidRequestError } from './invalid-request.ts';
-import type { RequestLimits } from './request.ts';
-import type { Observe } from '../events.ts';
-import { Queue, type Waiter } from '../engine/queue.ts';
-import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
-import { RequestAbortedError } from '../refusal-error.ts';
-import { httpErrors } from '../http/http-error.ts';
 import type { ParseResult, ParseTask } from './parser-thread.ts';
+import type { RequestLimits } from './request.ts';
 
 export interface BodyParserOptions {
   readonly limits: RequestLimits;

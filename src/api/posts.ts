@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Engine, Submission } from '../engine/engine.ts';
-import { Answer, originOf, turnOf } from '../http/answer.ts';
+import { type Answer, originOf, turnOf } from '../http/answer.ts';
 import { readJsonBytes } from '../http/body.ts';
 import { acceptsGzip } from '../http/gzip.ts';
 import { httpErrors } from '../http/http-error.ts';

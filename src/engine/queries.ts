@@ -1,7 +1,7 @@
 import type { Observe } from '../events.ts';
+import type { Query } from '../query/query.ts';
 import { ownedKey, type Removal, Removals } from '../removals.ts';
 import { type Cause, causes } from '../wire/failures.ts';
-import type { Query } from '../query/query.ts';
 import { Watch } from './progress-poller.ts';
 
 export interface QueriesOptions {

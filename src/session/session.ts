@@ -1,5 +1,11 @@
 import { causes, failureOf } from '../wire/failures.ts';
-import type { Afterwards, SessionState, StatementHandle, StatementObserver, StatementRequest } from '../wire/statement.ts';
+import type {
+  Afterwards,
+  SessionState,
+  StatementHandle,
+  StatementObserver,
+  StatementRequest,
+} from '../wire/statement.ts';
 import type { Lease, LeaseHolder } from './lease.ts';
 
 export interface SessionOptions {

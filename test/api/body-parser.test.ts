@@ -1,9 +1,12 @@
 import { hash } from 'node:crypto';
 import { deserialize } from 'node:v8';
 import t, { type Test } from 'tap';
-import { RequestAbortedError } from '#src/refusal-error.js';
-import { BodyParser, type BodyToParse, type ParsedRequest } from '#src/api/body-parser.js';
+import type { BodyFormat, ParsedBody } from '#src/api/body.js';
+import { BodyParser, type BodyToParse, type Parsed } from '#src/api/body-parser.js';
+import { databendBodies } from '#src/api/databend/request.js';
+import { nativeBodies } from '#src/api/native/request.js';
 import { HttpError } from '#src/http/http-error.js';
+import { RequestAbortedError } from '#src/refusal-error.js';
 import { traitsOf } from '#src/wire/sql-traits.js';
 import { requestLimits } from '../support/request-limits.ts';
 
@@ -11,15 +14,16 @@ const KIB = 1024;
 
 t.test('B2: a small body is parsed at once, and a large one in another thread, to the same', async (t) => {
   const parser = open(t);
-  for (const dialect of ['v1', 'databend'] as const) {
+  for (const format of [nativeBodies, databendBodies] as BodyFormat[]) {
+    const isNative = format === nativeBodies;
     const given = (length: number) => ({
       sql: `SELECT '${'ä'.repeat(length)}', ?, ? FROM a WITH ROLLUP`,
       params: [1, ['x']],
     });
     const text = (length: number) => JSON.stringify(given(length));
-    const small = parser.parse(body(text(1), { dialect, wantsDigest: true }));
+    const small = parser.parse(body(text(1), { format, wantsDigest: true }));
     if (small instanceof Promise) throw new Error('it was not parsed at once');
-    const large = parser.parse(body(text(200 * KIB), { dialect, wantsDigest: true }));
+    const large = parser.parse(body(text(200 * KIB), { format, wantsDigest: true }));
     t.type(large, Promise);
     const { body: parsed, digest } = await large;
     t.equal(digest, hash('sha256', text(200 * KIB), 'base64'));
@@ -27,8 +31,8 @@ t.test('B2: a small body is parsed at once, and a large one in another thread, t
     t.equal(sql, given(200 * KIB).sql);
     const at = sql.indexOf('?');
     const packed = {
-      params: dialect === 'v1' ? [1, ['x']] : [1, '["x"]'],
-      placeholders: dialect === 'v1' ? Uint32Array.of(at, at + 1, at + 3, at + 4) : null,
+      params: isNative ? [1, ['x']] : [1, '["x"]'],
+      placeholders: isNative ? Uint32Array.of(at, at + 1, at + 3, at + 4) : null,
     };
     t.strictSame(deserialize(params as Uint8Array), packed, 'the params are packed');
     t.strictSame(traits, traitsOf(sql));
@@ -80,14 +84,14 @@ function open(t: Test, waitingMax = 100): BodyParser {
   return parser;
 }
 
-function body(text: string, changed: Partial<BodyToParse> = {}): BodyToParse {
+function body(text: string, changed: Partial<BodyToParse<ParsedBody>> = {}): BodyToParse<ParsedBody> {
   // Of its own memory, as it is read.
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
   bytes.write(text);
-  return { user: 'ann', dialect: 'v1', bytes, wantsDigest: false, isAbandoned: () => false, ...changed };
+  return { user: 'ann', format: nativeBodies, bytes, wantsDigest: false, isAbandoned: () => false, ...changed };
 }
 
-async function errorOf(parse: () => Promise<ParsedRequest>): Promise<unknown> {
+async function errorOf(parse: () => Promise<Parsed<ParsedBody>>): Promise<unknown> {
   return parse().then(
     () => null,
     (error: unknown) => error,

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Retries } from '#src/engine/idempotency-keys.js';
+import { IdempotencyKeys } from '#src/engine/idempotency-keys.js';
 import type { Queries } from '#src/engine/queries.js';
 import type { Query } from '#src/query/query.js';
 
@@ -14,7 +14,7 @@ t.test('B (attack): a key is remembered as long as its query is known, and no re
     find: (id: string) => (known.has(id) ? { identity: { id } } : undefined),
     whyRemoved: () => undefined,
   } as unknown as Queries;
-  const retries = new Retries(queries);
+  const retries = new IdempotencyKeys(queries);
   let begun = 0;
   const post = async (key: string): Promise<number> => {
     const before = looks;

@@ -1,19 +1,20 @@
 import t from 'tap';
-import type { Query, RunStatement } from '#src/query/query.js';
 import { Watch } from '#src/engine/progress-poller.js';
+import type { Query } from '#src/query/query.js';
 import { causes } from '#src/wire/failures.js';
+import { makeQuery } from '../query/make-query.ts';
+import { idleHandle, type Run, runBy } from '../query/run-by.ts';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { statement as plain } from '../support/statement.ts';
-import { makeQuery } from '../query/make-query.ts';
 
 /** A query whose statement runs and whose first page is waited for. */
 function waitedFor(onAsk: () => void): Query {
   const query = makeQuery();
-  const run: RunStatement = (_request, observer) => {
+  const run: Run = (_request, observer) => {
     observer.started();
-    return { credit: () => {}, cancel: () => {}, askExamined: onAsk, place: () => null };
+    return { ...idleHandle, askExamined: onAsk };
   };
-  query.start(plain('SELECT 1'), run, null);
+  runBy(query, plain('SELECT 1'), run, false);
   query.page(0);
   return query;
 }

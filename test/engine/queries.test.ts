@@ -1,6 +1,6 @@
 import t from 'tap';
-import type { ServiceEvent } from '#src/events.js';
 import { Queries, type QueriesOptions } from '#src/engine/queries.js';
+import type { ServiceEvent } from '#src/events.js';
 import type { Query } from '#src/query/query.js';
 import { failureOf } from '#src/wire/failures.js';
 import { forever, makeQuery } from '../query/make-query.ts';

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
 import { Queue, type QueueOptions, type Waiter } from '#src/engine/queue.js';
+import { forever } from '../query/make-query.ts';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { pick, seeded } from '../support/random.ts';
-import { forever } from '../query/make-query.ts';
 
 /** A queue, what there is for those in it, and what becomes of them. */
 class Stage {

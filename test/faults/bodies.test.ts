@@ -3,8 +3,8 @@ import { Agent, request } from 'node:http';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { InvalidRequestError } from '#src/api/invalid-request.js';
-import { parseQueryRequest } from '#src/api/native/request.js';
-import type { QueryRequest } from '#src/api/request.js';
+import { parse } from '#src/api/native/request.js';
+import type { QueryRequest } from '#src/engine/query-request.js';
 import { figure, measured, testMsMax } from '../support/form.ts';
 import { generator, invalidText, pick, type Random, seedOf } from '../support/random.ts';
 import { sharedServers } from '../support/servers.ts';
@@ -560,7 +560,7 @@ function judgeSession(session: unknown): QueryRequest['session'] | null {
   if (!isObject(session)) return null;
   if (Object.hasOwn(session, 'id')) {
     const id = own(session, 'id');
-    return hasOnly(session, ['id']) && typeof id === 'string' ? { type: 'old', id } : null;
+    return hasOnly(session, ['id']) && typeof id === 'string' ? { type: 'existing', id } : null;
   }
   if (!hasOnly(session, ['database', 'max_idle_time'])) return null;
   const database = Object.hasOwn(session, 'database') ? own(session, 'database') : '';
@@ -604,7 +604,7 @@ function own(value: Json, name: string): unknown {
 /** What the parser makes of a text. Whatever it throws but a refusal in one line fails the test. */
 function parsed(text: string): QueryRequest | null {
   try {
-    return parseQueryRequest(Buffer.from(text), limits);
+    return parse(Buffer.from(text), limits).request;
   } catch (error) {
     if (!(error instanceof InvalidRequestError)) throw error;
     if (!isOneLine(error.message)) throw new Error(`it is no line to be read: ${JSON.stringify(error.message)}`);

@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { readJsonBytes } from '#src/http/body.js';
-import { RequestAbortedError } from '#src/refusal-error.js';
 import { HttpError } from '#src/http/http-error.js';
 import { RequestMemory, type RequestReservation } from '#src/query/request-memory.js';
+import { RequestAbortedError } from '#src/refusal-error.js';
 import { connectTo, requestText } from '../support/raw-http.ts';
 import { until } from '../support/until.ts';
 

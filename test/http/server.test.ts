@@ -5,13 +5,12 @@ import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { readJsonBytes } from '#src/http/body.js';
-import { RequestAbortedError } from '#src/refusal-error.js';
-import type { Handlers } from '#src/http/handlers.js';
 import { HostNames } from '#src/http/host-names.js';
 import { httpErrors } from '#src/http/http-error.js';
 import { replyText } from '#src/http/reply.js';
-import type { Route } from '#src/http/router.js';
-import { HttpServer, type ServerOptions } from '#src/http/server.js';
+import { type Route, Router } from '#src/http/router.js';
+import { HttpServer, type ServerOptions, type Site } from '#src/http/server.js';
+import { RequestAbortedError } from '#src/refusal-error.js';
 import { makeCertificate } from '../support/certificates.ts';
 import { connectTo, exchange, requestText } from '../support/raw-http.ts';
 import { until } from '../support/until.ts';
@@ -39,7 +38,28 @@ const OPTIONS: ServerOptions = {
   cors: null,
 };
 
-type Handle = (route: Route, request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+/** What a handler is told of its route. */
+interface SeenRoute {
+  readonly name: string;
+  readonly id?: string;
+  readonly page?: number;
+}
+
+const table: readonly [name: string, methods: readonly string[], path: string][] = [
+  ['query', ['POST'], '/v1/query'],
+  ['stats', ['GET', 'HEAD'], '/v1/query/:id'],
+  ['page', ['GET'], '/v1/query/:id/page/#number'],
+  ['kill', ['GET', 'POST'], '/v1/query/:id/kill'],
+  ['login', ['POST'], '/v1/session/login'],
+  ['logout', ['POST'], '/v1/session/logout'],
+  ['heartbeat', ['POST'], '/v1/session/heartbeat'],
+  ['session', ['DELETE'], '/v1/session/:id'],
+  ['health', ['GET', 'HEAD'], '/health'],
+  ['ready', ['GET', 'HEAD'], '/ready'],
+  ['metrics', ['GET', 'HEAD'], '/metrics'],
+];
+
+type Handle = (route: SeenRoute, request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 
 t.test('a route is handled, and what is none is refused with its reason', async (t) => {
   const { url } = await start(t, (route, _request, response) => replyText(response, 200, JSON.stringify(route)));
@@ -594,7 +614,8 @@ t.test('a request with a body that is none of a statement is handled when the on
 t.test('pipelined requests are answered in order', async (t) => {
   const { url } = await start(t, async (route, _request, response) => {
     // The first is the slowest.
-    if (route.name === 'page') await new Promise((resolve) => setTimeout(resolve, 100 - 10 * route.page));
+    const { page = 0 } = route;
+    await new Promise((resolve) => setTimeout(resolve, 100 - 10 * page));
     replyText(response, 200, JSON.stringify(route));
   });
   const lines = Array.from({ length: 10 }, (_, page) => `GET /v1/query/a/page/${page} HTTP/1.1`);
@@ -664,12 +685,12 @@ t.test('HTTP/1.0, Expect: 100-continue and HEAD are answered as they should be',
 t.test('two servers cannot listen on one port, and the second says so', async (t) => {
   const { url } = await start(t, () => {});
   const port = Number(new URL(url).port);
-  const second = new HttpServer({ ...OPTIONS, port }, {} as Handlers, () => {});
+  const second = new HttpServer({ ...OPTIONS, port }, {} as Site, () => {});
   await t.rejects(second.listen(), { message: /EADDRINUSE.*--http_handler_port$/, cause: { code: 'EADDRINUSE' } });
 });
 
 t.test('the address is a URL, for IPv6 too', async (t) => {
-  const server = new HttpServer({ ...OPTIONS, host: '::1' }, {} as Handlers, () => {});
+  const server = new HttpServer({ ...OPTIONS, host: '::1' }, {} as Site, () => {});
   const url = await server.listen();
   t.match(url, /^http:\/\/\[::1\]:\d+$/);
   await server.close(0);
@@ -771,18 +792,35 @@ t.test('the end of the server ends connections that have not yet agreed on their
 
 async function start(t: Test, handle: Handle, options: Partial<ServerOptions> = {}) {
   const events: ServiceEvent[] = [];
-  const seen: Route[] = [];
-  const handlers = {
-    errorReply: () => null,
-    handle: async (route: Route, request: IncomingMessage, response: ServerResponse) => {
-      seen.push(route);
-      await handle(route, request, response);
+  const seen: SeenRoute[] = [];
+  const routes = table.map(
+    ([name, methods, path]): Route => ({
+      methods,
+      path,
+      ...(name === 'query' ? { receivesAhead: true } : {}),
+      handle: async ({ request, response, params: [id, page] }) => {
+        const route = {
+          name,
+          ...(id === undefined ? {} : { id }),
+          ...(page === undefined ? {} : { page: Number(page) }),
+        };
+        seen.push(route);
+        await handle(route, request, response);
+      },
+    }),
+  );
+  const router = new Router(routes);
+  const site: Site = {
+    match: (method, target) => {
+      const found = router.match(method, target);
+      return found.type === 'found' ? { ...found, route: found.routes[0] } : found;
     },
+    refusalOf: () => null,
   };
   const observe = (event: ServiceEvent): void => {
     events.push(event);
   };
-  const server = new HttpServer({ ...OPTIONS, ...options }, handlers as unknown as Handlers, observe);
+  const server = new HttpServer({ ...OPTIONS, ...options }, site, observe);
   const url = await server.listen();
   t.teardown(() => server.close(0));
   return { url, server, events, seen };

@@ -13,6 +13,7 @@ import { statement as plain } from '../support/statement.ts';
 import { isPending } from '../support/turns.ts';
 import { batchOf, deflated, textOf } from './batches.ts';
 import { forever } from './make-query.ts';
+import { idleHandle, runBy } from './run-by.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 const failure: Failure = failureOf({ code: 1054, sqlstate: '42S22', message: 'Unknown column' }, 'rolled_back');
@@ -60,10 +61,10 @@ class Stage {
         credit: (bytes, rows) => this.credits.push({ bytes, rows }),
         cancel: () => this.cancels++,
         askExamined: () => this.asks++,
-        place: () => this.place,
+        queuePosition: () => this.place,
       };
     };
-    this.query.start(plain(sql), run, isAlone ? run : null);
+    runBy(this.query, plain(sql), run, isAlone);
     return this.query;
   }
 
@@ -416,9 +417,9 @@ t.test('a statement that fails as it is handed over is held no more', async (t) 
   let cancels = 0;
   const run = (_request: StatementRequest, observer: StatementObserver): StatementHandle => {
     observer.failed(failureOf(causes.sessionQueueFull(8), 'not_started'));
-    return { credit: () => {}, cancel: () => cancels++, askExamined: () => {}, place: () => null };
+    return { ...idleHandle, cancel: () => cancels++ };
   };
-  stage.query.start(plain('x'), run, null);
+  runBy(stage.query, plain('x'), run, false);
   stage.query.cancel(causes.cancelled());
   t.equal(cancels, 0);
   t.match(stage.query.snapshot().state, { failure: { code: 90004 } });
@@ -850,12 +851,11 @@ t.test(
         reservation,
         keptBytes: 10,
       });
-      const handle = { credit: () => {}, cancel: () => {}, askExamined: () => {}, place: () => null };
       const run = (_request: StatementRequest, observer: StatementObserver): StatementHandle => {
         if (sent) observer.started();
-        return handle;
+        return idleHandle;
       };
-      query.start(plain('SELECT 1'), run, run);
+      runBy(query, plain('SELECT 1'), run);
       return { memory, query };
     };
     const ended = reserved(true);
@@ -885,7 +885,7 @@ t.test(
 
     const again = reserved(true);
     again.query.released();
-    again.query.notBegun('gone');
+    again.query.notSent('gone');
     t.equal(again.memory.reservedBytes, 100);
     again.query.ended(outcome, 0);
     again.query.released();
@@ -897,17 +897,17 @@ t.test(
   'a statement that was provably not sent is run once more, on another connection, if it is of no session',
   async (t) => {
     const stage = new Stage();
-    stage.start().notBegun('gone');
+    stage.start().notSent('gone');
     t.equal(stage.runs, 2);
     t.equal(stage.query.isRunning, true);
-    stage.query.notBegun('gone again');
+    stage.query.notSent('gone again');
     t.equal(stage.runs, 2, 'not for ever');
     t.match(stage.query.snapshot().state, {
       failure: { code: 90006, outcome: 'not_started', retryable: true, message: /gone again/ },
     });
 
     const kept = new Stage();
-    kept.start(true, 'SELECT 1', false).notBegun('gone');
+    kept.start(true, 'SELECT 1', false).notSent('gone');
     t.equal(kept.runs, 1);
     t.match(kept.query.snapshot().state, { failure: { code: 90006, outcome: 'not_started', retryable: false } });
   },
@@ -1181,11 +1181,11 @@ t.test('a statement that is run once more does not hold the memory that it may h
   const run = (_request: StatementRequest, observer: StatementObserver): StatementHandle => {
     reserved.push(stage.buffers.reservedBytes);
     observer.started();
-    return { credit: () => {}, cancel: () => {}, askExamined: () => {}, place: () => null };
+    return idleHandle;
   };
-  stage.query.start(plain('SELECT 1'), run, run);
+  runBy(stage.query, plain('SELECT 1'), run);
   t.ok(stage.buffers.reservedBytes > 0);
-  stage.query.notBegun('gone');
+  stage.query.notSent('gone');
   t.strictSame(reserved, [0, 0]);
   stage.query.remove(causes.cancelled());
 });

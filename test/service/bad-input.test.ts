@@ -342,7 +342,9 @@ const pathRows: readonly Row[] = [
   ['a kill of an unknown id', request('POST /v1/query/0195c0ffee/kill'), refused(404, /no query/)],
   ['the end of an unknown id', request('GET /v1/query/0195c0ffee/kill?delete=true'), refused(404, /no query/)],
   ['__proto__ as an id', request('GET /v1/query/__proto__'), refused(404, /no query __proto__/)],
-  ['a kill with another delete', request('GET /v1/query/x/kill?delete=maybe'), refused(400, /"delete"/)],
+  ...['delete', 'delete=', 'delete=1', 'delete=TRUE', 'delete=maybe', 'delete=true%00'].map(
+    (search): Row => [`a kill with ${search}`, request(`GET /v1/query/x/kill?${search}`), refused(400, /"delete"/)],
+  ),
   ...['-1', '1.5', 'one', '00', '0x1', '99999999999999999999', '9'.repeat(1000), '%2d1', '1e1'].map(
     (number): Row => [`page ${number.slice(0, 20)}`, pageOfAQuery(number), refused(404, /nothing at this path/)],
   ),

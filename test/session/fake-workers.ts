@@ -250,7 +250,7 @@ export class Recorder extends EventEmitter implements StatementObserver {
     this.#tell(`left ${JSON.stringify(state)}`);
   }
 
-  notBegun(reason: string): void {
+  notSent(reason: string): void {
     this.#tell(`not begun: ${reason}`);
   }
 

@@ -263,7 +263,7 @@ t.test('a statement that crossed with the loss of its connection is told as not 
     lease.run(
       request,
       'keep',
-      Object.assign(observer, { notBegun: (reason: string) => heard.push('not begun', reason) }),
+      Object.assign(observer, { notSent: (reason: string) => heard.push('not begun', reason) }),
     );
     connection.lose('the cable was cut', taken);
     await lost;
@@ -305,7 +305,7 @@ t.test('B1: the observer of a statement is told once when the connection holds i
 t.test('of a statement whose thread died it is not said that it has not begun', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
-  lease.run(request, 'keep', Object.assign(observer, { notBegun: () => t.fail('nobody knows') }));
+  lease.run(request, 'keep', Object.assign(observer, { notSent: () => t.fail('nobody knows') }));
   connection.die();
   await observer.hears('failed 90006');
 });

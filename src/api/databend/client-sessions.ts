@@ -1,19 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { DatabendServer } from './response.ts';
-import {
-  clientOf,
-  heartbeatQueries,
-  heartbeatReply,
-  loginReply,
-  logoutReply,
-  verifyReply,
-} from './session-replies.ts';
-import type { ApiServices } from '../api.ts';
-import { InvalidRequestError } from '../invalid-request.ts';
-import { newSessionId } from '../../ids.ts';
 import { readJsonBytes } from '../../http/body.ts';
 import { httpErrors } from '../../http/http-error.ts';
 import { reply } from '../../http/reply.ts';
+import { newSessionId } from '../../ids.ts';
+import type { ApiServices } from '../api.ts';
+import { InvalidRequestError } from '../invalid-request.ts';
+import type { DatabendServer } from './response.ts';
+import { clientOf, heartbeatQueries, heartbeatReply, loginReply, logoutReply, verifyReply } from './session-replies.ts';
 
 /** Room for some thousands of queries; more would hold up everybody. */
 const heartbeatBytesMax = 256 * 1024;

@@ -1,11 +1,11 @@
+import type { Reply } from '../../http/reply.ts';
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { QueryState } from '../../query/state.ts';
 import type { Removal } from '../../removals.ts';
 import type { Failure } from '../../wire/failures.ts';
+import { heapBytes } from '../../wire/heap-bytes.ts';
 import { firstWordOf, mentionsRollup, type SqlTraits, traitsOf } from '../../wire/sql-traits.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
-import { heapBytes } from '../../wire/heap-bytes.ts';
-import type { Reply } from '../../http/reply.ts';
 import { aroundRows, type QueryFacts, type QueryReplies } from '../replies.ts';
 import { type ClientSession, type Handles, sessionAfter, sessionWithoutHeld } from './session.ts';
 import { timezoneOf } from './timezone.ts';

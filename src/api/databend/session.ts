@@ -3,7 +3,6 @@ import type { ExistingSession } from '../../engine/query-request.ts';
 import type { SessionState } from '../../wire/statement.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 
-
 /** The `session` of requests and responses: state that the client carries. Members that are not named are given back as they came. */
 export interface ClientSession {
   readonly database?: string | null;

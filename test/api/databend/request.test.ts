@@ -1,5 +1,5 @@
 import t from 'tap';
-import { type DatabendRequest, parseBody, requestOf } from '#src/api/databend/request.js';
+import { type DatabendRequest, parse as parseBody, requestOf } from '#src/api/databend/request.js';
 import { Handles } from '#src/api/databend/session.js';
 import { InvalidRequestError } from '#src/api/invalid-request.js';
 import { requestLimits } from '../../support/request-limits.ts';
@@ -20,7 +20,7 @@ t.test('a request with only sql gets the defaults', async (t) => {
     session: {},
     request: {
       sql: 'SELECT 1',
-      session: { type: 'carried', database: null, variables: {}, client: null },
+      session: { type: 'client-managed', database: null, variables: {}, client: null },
       pagination: { waitSecs: 10, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 },
       timeoutSecs: null,
       cells: 'strings',
@@ -49,7 +49,7 @@ t.test('members that are not known are passed over, and given back in the sessio
   };
   const read = parse({ sql: 'x', session, string_fields: true, more: {}, pagination: { more: 1 } });
   t.strictSame(read.session, session);
-  t.equal(read.request.session.type === 'carried' && read.request.session.database, 'shop');
+  t.equal(read.request.session.type === 'client-managed' && read.request.session.database, 'shop');
 });
 
 t.test('settings are variables, but for what is the client alone', async (t) => {
@@ -63,8 +63,8 @@ t.test('settings are variables, but for what is the client alone', async (t) => 
 t.test('a handle leads to the session that is held', async (t) => {
   const id = 'ab'.repeat(16);
   const internal = context.handles.of(id, 'ann');
-  const otherwise = { type: 'carried', database: null, variables: {}, client: null };
-  t.strictSame(parse({ sql: 'x', session: { internal } }).request.session, { type: 'old', id, otherwise });
+  const otherwise = { type: 'client-managed', database: null, variables: {}, client: null };
+  t.strictSame(parse({ sql: 'x', session: { internal } }).request.session, { type: 'existing', id, otherwise });
   t.throws(() => parse({ sql: 'x', session: { internal: `${internal}x` } }), InvalidRequestError);
   t.throws(() => parse({ sql: 'x', session: { internal } }, { user: 'bob' }), InvalidRequestError);
 });
@@ -139,5 +139,5 @@ t.test('E (http_handler_result_timeout_secs): it is how long the result is kept,
   t.equal(read('3601').request.resultTimeoutSecs, 3_600);
   for (const secs of ['0', '-1', '1.5', 'x', '', '9'.repeat(10)])
     t.notOk('resultTimeoutSecs' in read(secs).request, secs);
-  t.strictSame(read('120').request.session, { type: 'carried', database: null, variables: {}, client: null });
+  t.strictSame(read('120').request.session, { type: 'client-managed', database: null, variables: {}, client: null });
 });

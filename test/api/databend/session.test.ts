@@ -14,8 +14,8 @@ const state = { schema: null, variables: {}, inTransaction: false, isHeld: false
 t.test('a handle brings back its session, to the user that it was given to', async (t) => {
   const handles = new Handles();
   const handle = handles.of(id, 'ann');
-  t.strictSame(handles.read(handle, 'ann'), { type: 'old', id });
-  t.strictSame(heldSessionOf({ internal: handle }, 'ann', handles), { type: 'old', id });
+  t.strictSame(handles.read(handle, 'ann'), { type: 'existing', id });
+  t.strictSame(heldSessionOf({ internal: handle }, 'ann', handles), { type: 'existing', id });
   for (const internal of [undefined, null, '']) {
     t.equal(heldSessionOf(internal === undefined ? {} : { internal }, 'ann', handles), null);
   }

@@ -1,16 +1,17 @@
 import t from 'tap';
 import { InvalidRequestError } from '#src/api/invalid-request.js';
-import { parseQueryRequest } from '#src/api/native/request.js';
+import { parse as parseBody } from '#src/api/native/request.js';
+import type { QueryRequest } from '#src/engine/query-request.js';
 import { requestLimits } from '../../support/request-limits.ts';
 
 const pagination = { waitSecs: 1, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 };
 
-function parse(body: unknown, changed: Partial<typeof requestLimits> = {}): ReturnType<typeof parseQueryRequest> {
+function parse(body: unknown, changed: Partial<typeof requestLimits> = {}): QueryRequest {
   return parseText(JSON.stringify(body), { ...requestLimits, ...changed });
 }
 
-function parseText(text: string | Buffer, given = requestLimits): ReturnType<typeof parseQueryRequest> {
-  return parseQueryRequest(Buffer.from(text as string), given);
+function parseText(text: string | Buffer, given = requestLimits): QueryRequest {
+  return parseBody(Buffer.from(text as string), given).request;
 }
 
 function reasonAgainst(text: string | Buffer): string {
@@ -57,8 +58,8 @@ t.test('a new session has a database and an idle time, each with its default', a
 });
 
 t.test('a session with an id is an old one', async (t) => {
-  t.strictSame(parse({ sql: '', session: { id: 'abc' } }).session, { type: 'old', id: 'abc' });
-  t.strictSame(parse({ sql: '', session: { id: '' } }).session, { type: 'old', id: '' });
+  t.strictSame(parse({ sql: '', session: { id: 'abc' } }).session, { type: 'existing', id: 'abc' });
+  t.strictSame(parse({ sql: '', session: { id: '' } }).session, { type: 'existing', id: '' });
 });
 
 t.test('every member of pagination may be left out alone', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { pageBody, statsBody } from '#src/api/native/response.js';
-import type { BodyParts } from '#src/api/replies.js';
+import type { BodyParts } from '#src/http/reply.js';
 import type { Page } from '#src/query/pages.js';
 import { noRows } from '#src/query/ring.js';
 import { running } from '#src/query/state.js';
@@ -124,9 +124,9 @@ t.test('E (integers): with integers as strings, so is last_insert_id', async (t)
     name: 'Succeeded',
     outcome: { affectedRows: '3', lastInsertId: '9007199254740993', warnings: 0 },
   } as const;
-  const asStrings = { ...identity, largeIntegersAsStrings: true };
-  t.match(textOf(pageBody(asStrings, { ...page, state })), '"affected_rows":3,"last_insert_id":"9007199254740993",');
-  t.match(textOf(pageBody(asStrings, page)), '"last_insert_id":null,');
+  const body = pageBody(identity, { ...page, state }, 'string');
+  t.match(textOf(body), '"affected_rows":3,"last_insert_id":"9007199254740993",');
+  t.match(textOf(pageBody(identity, page, 'string')), '"last_insert_id":null,');
 });
 
 t.test('counts keep their digits beyond 2^53', async (t) => {
