@@ -1,5 +1,5 @@
 import type { CellFormat } from '#src/wire/statement.js';
-import { valueText, valueType } from '#src/worker/binary-values.js';
+import { decimalsNotFixed, valueText, valueType } from '#src/worker/binary-values.js';
 import { type CellKind, cellKind } from '#src/worker/cells.js';
 import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel.js';
 import type { RowFormat } from '#src/worker/row-format.js';
@@ -90,7 +90,7 @@ const results: Readonly<Record<string, readonly Column[]>> = {
 /** A column that both protocols send. */
 interface Both {
   readonly type: number;
-  /** 31 if they are not fixed. */
+  /** `decimalsNotFixed`, or the number of digits after the point. */
   readonly decimals: number;
   readonly typed: CellKind;
   readonly string: CellKind;
@@ -100,8 +100,7 @@ interface Both {
 
 const turns = 2;
 
-const notFixed = 31;
-const numbers = { decimals: notFixed, typed: cellKind.number, string: cellKind.quotedNumber };
+const numbers = { decimals: decimalsNotFixed, typed: cellKind.number, string: cellKind.quotedNumber };
 const texts = { decimals: 0, typed: cellKind.text, string: cellKind.text };
 
 /** A value of so many bytes, which `write` writes. */

@@ -1,39 +1,21 @@
+import {
+  decimalsNotFixed,
+  floatDigits,
+  fractionDigitsMax,
+  microsecondsMax,
+  pointMax,
+  pointMin,
+} from './kernel/shared/precision.ts';
+import * as valueType from './kernel/shared/value-type.ts';
+
 /**
- * The values of binary rows as the text protocol prints them (MySQL internals manual, "Binary Protocol Value"). Both
- * servers print alike. The kernel does the same; this is for the rows that are too large for it, and says what is right.
+ * Prints the values of binary rows as both servers print them in the text protocol (MySQL internals manual, "Binary Protocol
+ * Value"). This is the reference; the kernel does the same for rows that fit in its memory.
  */
 
-/** How a value is encoded, other than what is a length-encoded string. Integers and floats are little-endian. */
-export const valueType = {
-  string: 0,
-  int8: 1,
-  uint8: 2,
-  int16: 3,
-  uint16: 4,
-  int32: 5,
-  uint32: 6,
-  int64: 7,
-  uint64: 8,
-  float: 9,
-  double: 10,
-  /** A length of 0 or 4, or more with a time of day that is not printed; the parts that are not there are zero. */
-  date: 11,
-  /** A length of 0, 4, 7 or 11. */
-  datetime: 12,
-  /** A length of 0, 8 or 12. */
-  time: 13,
-} as const;
+export { decimalsNotFixed, valueType };
 
-/** From this number of decimals on, a column has no fixed ones (MySQL source, `DECIMAL_NOT_SPECIFIED`). */
-export const decimalsNotFixed = 31;
-/** Of a second. */
-const fractionDigitsMax = 6;
-/** A FLOAT that has no fixed decimals is printed with so many digits (C, `FLT_DIG`). */
-const floatDigits = 6;
-/** Where the point may stand of a number that is not printed with an exponent (MySQL source, `my_gcvt`). */
-const pointMin = -14;
-const pointMax = 15;
-/** What JavaScript prints at most: enough to tell a tie from what is next to one. */
+/** Significant digits to which JavaScript prints a number, 100 after the first: enough to tell a tie from its neighbours. */
 const exactDigits = 100;
 
 const sizes: Readonly<Record<number, number>> = {
@@ -50,8 +32,8 @@ const sizes: Readonly<Record<number, number>> = {
 };
 
 /**
- * The bytes that the value at `from` takes, which is no string.
- * @throws RangeError if it has a length that no value of its type has
+ * The length in bytes of the value at `from`, for any type but `string`.
+ * @throws RangeError if no value of the type has that length
  */
 export function valueBytes(type: number, source: DataView, from: number): number {
   const size = sizes[type];
@@ -63,9 +45,9 @@ export function valueBytes(type: number, source: DataView, from: number): number
 }
 
 /**
- * The text of the value at `from`, which is no string; it is all there.
- * @param decimals as the column's definition has them
- * @throws RangeError if it is a date or a time that there cannot be
+ * The text of the complete value at `from`, for any type but `string`.
+ * @param decimals of the column's definition
+ * @throws RangeError for an impossible date or time
  */
 export function valueText(type: number, decimals: number, source: DataView, from: number): string {
   switch (type) {
@@ -115,16 +97,16 @@ function timeText(decimals: number, source: DataView, from: number): string {
   return `${isNegative ? '-' : ''}${String(hours).padStart(2, '0')}${minutes}`;
 }
 
-/** Minutes and seconds, and their fraction, as far as there are bytes of them. */
+/** Minutes, seconds and their fraction. Omitted parts are zero. */
 function minutesText(decimals: number, source: DataView, from: number, length: number): string {
   const [minute, second] = length > 0 ? [source.getUint8(from), source.getUint8(from + 1)] : [0, 0];
   const microseconds = length > 2 ? source.getUint32(from + 2, true) : 0;
   return `:${twoDigits(minute)}:${twoDigits(second)}${fractionText(decimals, microseconds)}`;
 }
 
-/** What has no fixed decimals shows its microseconds if there are any. */
+/** Without fixed decimals, microseconds are printed unless they are 0. */
 function fractionText(decimals: number, microseconds: number): string {
-  if (microseconds > 999_999) throw new RangeError(`a second has ${microseconds} microseconds`);
+  if (microseconds > microsecondsMax) throw new RangeError(`a second has ${microseconds} microseconds`);
   const shown = decimals > fractionDigitsMax ? (microseconds === 0 ? 0 : fractionDigitsMax) : decimals;
   return shown === 0 ? '' : `.${String(microseconds).padStart(fractionDigitsMax, '0').slice(0, shown)}`;
 }
@@ -134,18 +116,18 @@ function twoDigits(part: number): string {
   return String(part).padStart(2, '0');
 }
 
-/** A number's decimal digits, without zeros at either end, and where its point stands: behind so many of them. */
+/** A number's decimal digits without zeros at either end, and the number of digits before its point. */
 interface Digits {
   readonly digits: string;
   readonly point: number;
 }
 
 /**
- * As MySQL's `my_fcvt` and `my_gcvt` print it: the shortest digits that are read back as this number, but no more than
- * there may be, rounded to the nearest and from a tie to the even one.
+ * Prints a number as MySQL's `my_fcvt` and `my_gcvt` do: the shortest digits that are read back as it, rounded to the given
+ * number of digits, ties to even.
  */
 function floatText(value: number, decimals: number, digitsMax: number): string {
-  // Both servers print infinity and NaN, which aggregates can give, as 0 in the text protocol.
+  // Aggregates can return infinity and NaN. Both servers print them as 0 in the text protocol.
   if (!Number.isFinite(value)) return '0';
   const sign = value < 0 || Object.is(value, -0) ? '-' : '';
   const magnitude = Math.abs(value);
@@ -169,7 +151,7 @@ function generalText(value: number, digitsMax: number): string {
   return digits.length <= point ? digits.padEnd(point, '0') : `${digits.slice(0, point)}.${digits.slice(point)}`;
 }
 
-/** @param countMax how many digits there may be, by where the point stands; none if it is 0 or less */
+/** @param countMax the most digits, given the position of the point; 0 or less for none */
 function roundedDigits(value: number, countMax: (point: number) => number): Digits {
   const shortest = digitsOf(value.toExponential());
   const count = countMax(shortest.point);
@@ -182,11 +164,11 @@ function roundedDigits(value: number, countMax: (point: number) => number): Digi
   const isUp = isTie ? kept % 2n === 1n : rest[0] !== undefined && rest[0] >= '5';
   const rounded = String(isUp ? kept + 1n : kept);
   if (rounded === '0') return { digits: '0', point: 1 };
-  // One digit more than there were is a carry.
+  // A carry makes one digit more.
   return digitsOf(`${rounded}e${point - count}`, rounded.length);
 }
 
-/** @param whole how many digits stand before the point of what is printed with an exponent */
+/** @param whole digits before the point of the mantissa */
 function digitsOf(printed: string, whole = 1): Digits {
   const [mantissa, exponent] = printed.split('e') as [string, string];
   const digits = mantissa.replace('.', '').replace(/0+$/, '');

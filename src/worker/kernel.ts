@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { Constants } from './constants.ts';
 import {
   cellPieceBytes,
   columnsMax,
@@ -8,37 +9,25 @@ import {
   powerMin,
   readBytes,
   rowsRoom,
-} from './kernel/sizes.ts';
+} from './kernel/shared/sizes.ts';
+import * as stops from './kernel/shared/stop.ts';
 import type { RowFormat } from './row-format.ts';
 
 export { cellPieceBytes, headroomBytes, readBytes };
 
 /** Why the kernel stopped. */
-export const kernelStop = {
-  /** What is left of the input is less than a packet. */
-  inputUsed: 0,
-  /** An ERR or EOF packet follows. */
-  notARow: 1,
-  /** The next row might not fit in what is left of the output. */
-  outputFull: 2,
-  rowsMax: 3,
-  /** The next row is not one for the kernel: too large, whether it has all come or not, or a BIT value of over 64 bits. */
-  largeRow: 4,
-  /** The JSON of the next row is larger than a row may be. */
-  rowTooLarge: 5,
-} as const;
+export const kernelStop: Constants<typeof stops> = stops;
 
-export type KernelStop = (typeof kernelStop)[keyof typeof kernelStop];
+/** `Kernel.encode` throws for `malformed`. */
+export type KernelStop = Exclude<(typeof kernelStop)[keyof typeof kernelStop], typeof kernelStop.malformed>;
 
-const malformed = 6;
-
-/** Node.js has it; its typings leave it to those of a browser. */
+/** A global of Node.js that @types/node does not declare. */
 declare const WebAssembly: {
   readonly Module: new (source: Uint8Array) => object;
   readonly Instance: new (module: object) => { readonly exports: object };
 };
 
-/** What kernel/rows.ts exports; numbers are addresses in its memory or counts. */
+/** The exports of kernel/main.ts. Numbers are addresses in its memory, or counts. */
 interface Exports {
   readonly memory: { readonly buffer: ArrayBuffer };
   readonly kinds: { readonly value: number };
@@ -61,8 +50,8 @@ interface Exports {
 const program = new WebAssembly.Module(readFileSync(new URL('kernel.wasm', import.meta.url)));
 
 /**
- * For each power of ten from `powerMin` to `powerMax` its first 126 bits and one, so that it is never too small, as two
- * numbers of 63 bits, the higher one first.
+ * The powers of ten from `powerMin` to `powerMax`: the first 126 bits of each, plus one, so that it is never too small. Two
+ * numbers of 63 bits, the upper one first (see kernel/shortest.ts).
  */
 const powersOfTen = BigUint64Array.from(
   Array.from({ length: powerMax - powerMin + 1 }, (_, index) => powerOfTen(powerMin + index)).flat(),
@@ -71,7 +60,7 @@ const powersOfTen = BigUint64Array.from(
 function powerOfTen(exponent: number): [high: bigint, low: bigint] {
   const power = 10n ** BigInt(Math.abs(exponent));
   const bits = BigInt(power.toString(2).length);
-  // A reciprocal has its first bit where that many zeros go before it.
+  // The first bit of the reciprocal of a number of n bits follows n - 1 zeros.
   const first126 =
     exponent < 0 ? (1n << (125n + bits)) / power : bits > 126n ? power >> (bits - 126n) : power << (126n - bits);
   const above = first126 + 1n;
@@ -79,16 +68,16 @@ function powerOfTen(exponent: number): [high: bigint, low: bigint] {
 }
 
 /**
- * Turns row packets of MySQL's protocols into rows of JSON, as `RowEncoder` does and byte for byte the same, but many
- * at once and in WebAssembly. Packets are read into its memory, and rows are written there; the memory stays where it is.
+ * Encodes row packets of MySQL's protocols as rows of JSON, in WebAssembly and many at once. The bytes are those that cells.ts
+ * and binary-values.ts define. Sockets read into its memory, which does not grow or move.
  */
 export class Kernel {
   /** `headroomBytes`, then `readBytes`. */
   readonly input: Buffer;
   readonly output: Buffer;
-  /** For each row of the last call, its end in the batch; what follows is of earlier calls. */
+  /** Per row of the last call, its end in the batch. Entries from `rows` on are stale. */
   readonly rowEnds: Uint32Array;
-  /** Where in the input the packets end that the last call took. */
+  /** The end of the input that the last call consumed. */
   consumed = 0;
   /** Bytes of output of the last call. */
   length = 0;
@@ -98,7 +87,7 @@ export class Kernel {
   readonly #kinds: Uint8Array;
   readonly #values: Uint16Array;
   readonly #cellPiece: Uint8Array;
-  #given: RowFormat | null = null;
+  #format: RowFormat | null = null;
 
   constructor() {
     const exports = new WebAssembly.Instance(program).exports as Exports;
@@ -114,10 +103,10 @@ export class Kernel {
   }
 
   /**
-   * Encodes the row packets in `input[from … to)`, as many as are whole there; the first begins at `from`.
-   * @param format is read again only if it is another object
-   * @param before the length of the batch that the rows will be appended to: unless 0, they begin with a comma, and their
-   *     ends count from its start
+   * Encodes the complete row packets in `input[from, to)`. The first starts at `from`.
+   * @param format compared by identity with that of the last call, and read only if it differs
+   * @param before length of the batch that the rows are appended to. Unless it is 0, the output starts with a comma. The row
+   *     ends include it.
    * @throws RangeError if a cell reaches past the end of its row's packet
    */
   encode(
@@ -135,24 +124,24 @@ export class Kernel {
       return kernelStop.largeRow;
     }
     const exports = this.#exports;
-    if (format !== this.#given) {
+    if (format !== this.#format) {
       this.#kinds.set(format.kinds);
       if (format.values !== null) this.#values.set(format.values);
       exports.setFormat(format.kinds.length, format.cells === 'strings, NULL too', format.values !== null);
-      this.#given = format;
+      this.#format = format;
     }
     const stop = exports.encode(from, to, before, Math.min(rowsMax, rowsRoom), Math.min(rowBytesMax, outputBytes));
     this.consumed = exports.consumed.value;
     this.length = exports.written.value;
     this.rows = exports.rows.value;
-    if (stop === malformed) {
+    if (stop === kernelStop.malformed) {
       this.takeInvalid();
       throw new RangeError('a cell reaches past the end of its row packet');
     }
     return stop as KernelStop;
   }
 
-  /** What was found since the last call of this: bits of `invalidCell`. */
+  /** Bits of `invalidCell` that were found since the last call. */
   takeInvalid(): number {
     const { invalid } = this.#exports;
     const found = invalid.value;
@@ -161,21 +150,21 @@ export class Kernel {
   }
 
   /**
-   * Encodes a piece of a text that is too large for `encode`.
-   * @param piece of at most `cellPieceBytes`, no character of it cut in two
-   * @returns what stands between the quotes; it lies in `output`
+   * Encodes a part of a text that is too large for `encode`.
+   * @param piece at most `cellPieceBytes` that start and end at a character boundary
+   * @returns the text between the quotes, in `output`
    */
   text(piece: Uint8Array): Uint8Array {
     this.#cellPiece.set(piece);
     return this.output.subarray(1, this.#exports.encodeText(piece.length) - 1);
   }
 
-  /** The same for bytes that are written as hex. */
+  /** The same for bytes, as hex. */
   hex(piece: Uint8Array): Uint8Array {
     this.#cellPiece.set(piece);
     return this.output.subarray(1, this.#exports.encodeHex(piece.length) - 1);
   }
 }
 
-/** The thread's. */
+/** One per thread: its connections share the memory. */
 export const kernel = new Kernel();

@@ -10,21 +10,23 @@ import {
   takeInvalid,
   writeCell,
 } from './cells.ts';
+import { bracketClose, bracketOpen, comma, quote } from './kernel/shared/ascii.ts';
+import { binaryRowHeader, nullBitsOffset, nullPrefix, prefix2, prefix3, prefix8 } from './kernel/shared/row-packet.ts';
 import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
 import type { RowFormat } from './row-format.ts';
 
-/** A batch of so many bytes, its row ends included, is given out: messages are to be few, and rows early. */
+/** A batch is emitted at this size, row ends included: larger ones delay rows, smaller ones cost more messages. */
 export const batchBytes = 224 * 1024;
-/** A buffer for whoever fills batches, with some room beyond that. */
+/** A full batch, with slack for the rows that exceed `batchBytes`. */
 const bufferBytes = 256 * 1024;
-/** What the kernel has made of one chunk becomes a batch of its own from this size on: it is copied only once then. */
+/** Output of one kernel call from this size on becomes a batch of its own, so that it is copied once. */
 const ownBatchBytes = 64 * 1024;
-/** The first buffer of a statement: most results are smaller than one batch. */
+/** The first buffer of a statement. Most results are smaller than one batch. */
 const firstBufferBytes = 8 * 1024;
 const firstRows = 256;
-/** Cells up to this size are not worth the way to the kernel and back. */
+/** Up to this size, JavaScript encodes a cell in less time than two copies to and from the kernel take. */
 const smallCellBytes = 256;
-/** So that a buffer made for one large cell need not grow again for the few bytes after it. */
+/** Keeps a buffer that was grown for one large cell from growing again for the bytes after it. */
 const growthSlackBytes = 1024;
 
 interface Space {
@@ -32,24 +34,15 @@ interface Space {
   readonly rowEnds: Uint32Array;
 }
 
-/** What encoders began with that have ended, so that a small statement allocates none. Each thread has its own. */
+/** First buffers of released encoders, reused so that small statements allocate none. One list per thread. */
 const spareSpaces: Space[] = [];
 const spareSpacesMax = 64;
 
-const comma = 0x2c;
-const bracketOpen = 0x5b;
-const bracketClose = 0x5d;
-const quote = 0x22;
-const nullPrefix = 0xfb;
-const binaryRowHeader = 0x00;
-/** The first bits of a binary row's null bitmap are no column's. */
-const nullBitsOffset = 2;
-
 /**
- * Turns row packets into batches of JSON: `[1,"a",null],[2,…]`. They are of MySQL's text protocol ("Text Resultset Row": one
- * length-encoded string or 0xfb per column) or of the binary one ("Binary Protocol Resultset Row": a byte of 0, a bit per
- * column that says whether it is null, and the values that are not). It copies bytes; no string, number or object is made for a cell. The kernel does
- * the work; a row that is too large for it is written here cell by cell, with the same result.
+ * Encodes row packets as batches of JSON: `[1,"a",null],[2,…]`. The packets are of MySQL's text protocol ("Text Resultset
+ * Row": one length-encoded string or 0xfb per column) or of the binary one ("Binary Protocol Resultset Row": a byte of 0, a
+ * bitmap of NULLs, and the other values). The kernel encodes rows that fit in its memory. Larger ones are encoded here, cell by
+ * cell, with the same result.
  */
 export class RowEncoder {
   readonly #format: RowFormat;
@@ -63,7 +56,7 @@ export class RowEncoder {
   #rows = 0;
   #invalid = 0;
 
-  /** @param emit is given each batch that is full, its memory for keeps */
+  /** @param emit receives each full batch and owns its memory */
   constructor(format: RowFormat, rowBytesMax: number, emit: (batch: Batch) => void) {
     this.#format = format;
     this.#nullBytes = nullCell(format.cells);
@@ -77,12 +70,12 @@ export class RowEncoder {
     this.#rowEnds = this.#first.rowEnds;
   }
 
-  /** Ends the use of the encoder. */
+  /** Must be the last call: the first buffer goes to another encoder. */
   release(): void {
     if (spareSpaces.length < spareSpacesMax) spareSpaces.push(this.#first);
   }
 
-  /** What has been found in all rows: bits of `invalidCell`. */
+  /** Bits of `invalidCell`, of all rows so far. */
   get invalid(): number {
     return this.#invalid;
   }
@@ -93,8 +86,8 @@ export class RowEncoder {
   }
 
   /**
-   * Takes row packets that lie in the kernel's memory, as `Kernel.encode` does, and leaves its results behind.
-   * @param rowsMax of the batch that is being filled, those in it included
+   * Encodes row packets in the kernel's memory by `Kernel.encode`, whose results remain readable.
+   * @param rowsMax the most rows of the current batch, including those already in it
    */
   encode(from: number, to: number, rowsMax: number): KernelStop {
     const before = this.#length;
@@ -103,12 +96,12 @@ export class RowEncoder {
     this.#invalid |= kernel.takeInvalid();
     if (rows === 0) return stop;
     if (before > 0 && before + length > bufferBytes) this.#emitBatch();
-    // If what was before them is gone, so is the comma between.
-    const gone = before - this.#length;
-    const skipped = gone > 0 ? 1 : 0;
+    // If the rows before them have been emitted, the comma that separates them is dropped.
+    const emitted = before - this.#length;
+    const skipped = emitted > 0 ? 1 : 0;
     this.#reserveRows(rows);
     for (let row = 0; row < rows; row++) {
-      this.#rowEnds[this.#rows++] = (kernel.rowEnds[row] as number) - gone - skipped;
+      this.#rowEnds[this.#rows++] = (kernel.rowEnds[row] as number) - emitted - skipped;
     }
     const text = kernel.output.subarray(skipped, length);
     if (this.#length === 0 && text.length >= ownBatchBytes) {
@@ -124,8 +117,8 @@ export class RowEncoder {
   }
 
   /**
-   * Appends the row whose packet's payload is `source[start … end)`, whatever its size.
-   * @returns false, and appends nothing, if its JSON is larger than a row may be
+   * Appends a row of any size, whose packet's payload is `source[start, end)`.
+   * @returns false, without appending anything, if its JSON exceeds the limit for a row
    * @throws RangeError if a cell reaches past the end of the packet
    */
   append(source: Uint8Array, start: number, end: number): boolean {
@@ -157,7 +150,7 @@ export class RowEncoder {
     let from = start;
     if (values !== null) {
       from = nullsStart + ((kinds.length + nullBitsOffset + 7) >> 3);
-      if (source[start] !== binaryRowHeader || from > end) throw new RangeError('a packet is no binary row');
+      if (source[start] !== binaryRowHeader || from > end) throw new RangeError('a packet is not a binary row');
     }
     this.#reserve(1);
     this.#out[this.#length++] = bracketOpen;
@@ -186,14 +179,14 @@ export class RowEncoder {
         continue;
       }
       let length = source[from++] as number;
-      if (length === nullPrefix) throw new RangeError('a packet is no binary row');
-      if (length === 0xfc) {
+      if (length === nullPrefix) throw new RangeError('a packet is not a binary row');
+      if (length === prefix2) {
         length = view.getUint16(from, true);
         from += 2;
-      } else if (length === 0xfd) {
+      } else if (length === prefix3) {
         length = view.getUint16(from, true) | (view.getUint8(from + 2) << 16);
         from += 3;
-      } else if (length === 0xfe) {
+      } else if (length === prefix8) {
         length = Number(view.getBigUint64(from, true));
         from += 8;
       }
@@ -242,7 +235,7 @@ export class RowEncoder {
     this.#length += bytes.length;
   }
 
-  /** The batch filled so far, or null if it has no row. */
+  /** Returns the current batch and starts a new one. Null if there are no rows. */
   take(): Batch | null {
     if (this.#rows === 0) return null;
     const used = rowEndsOffset(this.#length) + this.#rows * Uint32Array.BYTES_PER_ELEMENT;
@@ -265,7 +258,7 @@ export class RowEncoder {
     if (batch !== null) this.#emit(batch);
   }
 
-  /** A batch of that text and the rows counted so far, in memory of its own. */
+  /** A batch of `text` and the current row ends, in newly allocated memory. */
   #batchOf(text: Uint8Array): Batch {
     const bytes = Buffer.allocUnsafeSlow(rowEndsOffset(text.length) + this.#rows * Uint32Array.BYTES_PER_ELEMENT);
     bytes.set(text);
@@ -283,7 +276,7 @@ export class RowEncoder {
   #reserve(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#out.length) return;
-    // Whoever fills more than the first buffer fills batches.
+    // A result that exceeds the first buffer is likely to fill whole batches.
     const grown = Buffer.allocUnsafeSlow(
       needed <= bufferBytes ? bufferBytes : Math.max(needed + growthSlackBytes, this.#out.length * 2),
     );
@@ -300,7 +293,7 @@ export class RowEncoder {
   }
 }
 
-/** The start of the character that the byte at `at` belongs to, so that no piece ends within one. */
+/** The start of the UTF-8 character that includes the byte at `at`. */
 function characterStart(source: Uint8Array, at: number): number {
   for (let back = 0; back <= 3; back++) {
     if (((source[at - back] as number) & 0xc0) !== 0x80) return at - back;

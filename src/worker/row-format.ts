@@ -1,12 +1,12 @@
 import type { CellFormat } from '../wire/statement.ts';
 
-/** How the rows of a result are read and written. */
+/** How the rows of a result are decoded and encoded. */
 export interface RowFormat {
-  /** A `CellKind` per column; not to be changed. */
+  /** A `CellKind` per column. Never modified, since the kernel compares formats by identity. */
   readonly kinds: Uint8Array;
   /**
-   * What the columns hold if the rows are of the binary protocol, else null. Per column, a `valueType` in the lower byte
-   * and in the upper one the decimals of the column's definition; not to be changed.
+   * For rows of the binary protocol: per column, a `valueType` in the lower byte and the decimals of the column's definition in
+   * the upper one. Null for the text protocol. Never modified.
    */
   readonly values: Uint16Array | null;
   readonly cells: CellFormat;

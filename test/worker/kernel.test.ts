@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { CellFormat } from '#src/wire/statement.js';
 import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
+import { outputBytes } from '#src/worker/kernel/shared/sizes.js';
 import { headroomBytes, Kernel, type KernelStop, kernelStop, readBytes } from '#src/worker/kernel.js';
 import { allFormats, allKinds, isDocument, randomDate, referenceNumber, textFormat } from '../support/cells.ts';
 import { type Field, rowReader } from '../support/mysql2-rows.ts';
@@ -10,7 +11,6 @@ import { rowPayload } from '../support/row-packets.ts';
 type Cell = Uint8Array | null;
 
 const noLimit = Number.MAX_SAFE_INTEGER;
-const outputBytes = 512 * 1024;
 const inputBytes = headroomBytes + readBytes;
 /** The protocol's numbers for the types of text and blob columns. */
 const text = { columnType: 253, characterSet: 45 };

@@ -1,0 +1,16 @@
+export const quote = 0x22;
+export const plus = 0x2b;
+export const comma = 0x2c;
+export const minus = 0x2d;
+export const point = 0x2e;
+export const zero = 0x30;
+export const colon = 0x3a;
+export const bracketOpen = 0x5b;
+export const backslash = 0x5c;
+export const bracketClose = 0x5d;
+export const letterE = 0x65;
+export const letterF = 0x66;
+export const letterN = 0x6e;
+export const letterT = 0x74;
+export const letterU = 0x75;
+export const braceOpen = 0x7b;
