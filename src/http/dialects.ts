@@ -1,11 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-export type Dialect = 'v1' | 'databend';
+export const dialectNames = ['v1', 'databend'] as const;
+
+export type Dialect = (typeof dialectNames)[number];
 
 const databendAgents = /^(?:databend-|bendsql)/i;
 
 /**
- * Which dialect a request is in: Databend's clients give themselves away by their headers.
+ * The dialect of a request. Databend's clients are recognized by their headers.
  * @param forced auto: by the request itself
  */
 export function dialectOf(headers: IncomingHttpHeaders, forced: Dialect | 'auto'): Dialect {

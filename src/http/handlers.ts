@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Config } from '../config/config.ts';
 import { newQueryId, newSessionId, timeOfQueryId } from '../ids.ts';
 import type { ParsedBody } from '../protocol/body.ts';
 import { requestOf } from '../protocol/databend/request.ts';
@@ -7,7 +8,7 @@ import { clientOf } from '../protocol/databend/session-replies.ts';
 import { heapBytes, stringBytes } from '../protocol/heap-bytes.ts';
 import { InvalidRequestError } from '../protocol/invalid-request.ts';
 import type { BodyParts, QueryReplies, Reply } from '../protocol/reply.ts';
-import type { QueryRequest } from '../protocol/request.ts';
+import type { QueryRequest, RequestLimits } from '../protocol/request.ts';
 import { v1Replies } from '../protocol/v1/response.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Page } from '../query/pages.ts';
@@ -31,22 +32,7 @@ import { type Retried, Retries } from './retries.ts';
 import type { Route } from './router.ts';
 import { isSession, type Place, type Statements } from './statements.ts';
 
-export interface HandlerLimits {
-  readonly bodyBytesMax: number;
-  readonly waitSecsMax: number;
-  readonly pageRowsMax: number;
-  readonly pageBytes: number;
-  readonly bufferRowsMax: number;
-  /** For clients that accept gzip; 0: not at all. */
-  readonly gzipLevel: number;
-  /** 0: without limit. */
-  readonly statementTimeoutSecs: number;
-  /** The most that a request may ask its result to be kept for. */
-  readonly resultTimeoutSecsMax: number;
-  readonly paramsMax: number;
-  /** Of the session that a Databend client carries, as JSON. */
-  readonly clientSessionBytesMax: number;
-}
+export type HandlerLimits = RequestLimits & Pick<Config['results'], 'pageBytesMax' | 'gzipLevel'>;
 
 export interface HandlerParts {
   readonly limits: HandlerLimits;
@@ -502,10 +488,13 @@ function queryLimits({ pagination, timeoutSecs }: QueryRequest, gzipLevel: numbe
   return {
     waitMs: pagination.waitSecs * 1_000,
     pageRows: Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer),
-    pageBytes: limits.pageBytes,
+    pageBytes: limits.pageBytesMax,
     bufferRows: pagination.maxRowsInBuffer,
     gzipLevel,
-    timeout: { ms: (timeoutSecs ?? limits.statementTimeoutSecs) * 1_000, isAsked: timeoutSecs !== null },
+    timeout: {
+      ms: timeoutSecs === null ? limits.statementTimeoutMs : timeoutSecs * 1_000,
+      isAsked: timeoutSecs !== null,
+    },
   };
 }
 

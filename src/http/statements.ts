@@ -28,13 +28,13 @@ export class Statements {
   readonly #sessions: Sessions;
   readonly #buffers: Buffers;
   readonly #queue: Queue;
-  readonly #queueWaitSecs: number;
+  readonly #queueWaitMs: number;
 
-  constructor(sessions: Sessions, buffers: Buffers, queue: Queue, queueWaitSecs: number) {
+  constructor(sessions: Sessions, buffers: Buffers, queue: Queue, queueWaitMs: number) {
     this.#sessions = sessions;
     this.#buffers = buffers;
     this.#queue = queue;
-    this.#queueWaitSecs = queueWaitSecs;
+    this.#queueWaitMs = queueWaitMs;
   }
 
   /**
@@ -117,7 +117,7 @@ export class Statements {
       const open = (): Opened => this.#open(body, account, sessionId);
       const needsConnection = body.session.type !== 'old';
       const waiter = { user: account.user, needsConnection, open };
-      const statement = new QueuedStatement(waiter, request, observer, this.#queue, this.#queueWaitSecs);
+      const statement = new QueuedStatement(waiter, request, observer, this.#queue, this.#queueWaitMs);
       this.#queue.add(statement);
       this.#queue.advance();
       return statement;
@@ -153,7 +153,7 @@ class QueuedStatement implements StatementHandle, Waiter {
   readonly #request: StatementRequest;
   readonly #observer: StatementObserver;
   readonly #queue: Queue;
-  readonly #waitSecs: number;
+  readonly #waitMs: number;
   #handle: StatementHandle | null = null;
   #isCancelled = false;
   readonly #queuedAt = performance.now();
@@ -163,7 +163,7 @@ class QueuedStatement implements StatementHandle, Waiter {
     request: StatementRequest,
     observer: StatementObserver,
     queue: Queue,
-    waitSecs: number,
+    waitMs: number,
   ) {
     this.user = user;
     this.needsConnection = needsConnection;
@@ -171,7 +171,7 @@ class QueuedStatement implements StatementHandle, Waiter {
     this.#request = request;
     this.#observer = observer;
     this.#queue = queue;
-    this.#waitSecs = waitSecs;
+    this.#waitMs = waitMs;
   }
 
   start(): boolean {
@@ -197,7 +197,7 @@ class QueuedStatement implements StatementHandle, Waiter {
 
   giveUp(): void {
     this.#open = null;
-    this.#observer.failed(failureOf(causes.queueTimeout(this.#waitSecs), 'not_started'));
+    this.#observer.failed(failureOf(causes.queueTimeout(this.#waitMs / 1_000), 'not_started'));
   }
 
   credit(bytes: number, rows: number): void {

@@ -47,7 +47,7 @@ export function parseQueryRequest(bytes: Buffer, limits: RequestLimits): QueryRe
     result_timeout_secs: kept,
   } = body as QueryRequestBody;
   checkWellFormed(sql, 'sql');
-  const keptMax = limits.resultTimeoutSecsMax;
+  const keptMax = limits.resultTimeoutMsMax / 1_000;
   return {
     sql,
     ...(params === undefined ? {} : { params: paramsOf(params, 'values') }),
@@ -56,7 +56,7 @@ export function parseQueryRequest(bytes: Buffer, limits: RequestLimits): QueryRe
         ? { type: 'new', database: databaseOf(session.database), maxIdleSecs: session.max_idle_time ?? 0 }
         : { type: 'old', id: session.id },
     pagination: paginationOf(pagination, defaultWaitSecs, limits),
-    timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutSecs),
+    timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutMs / 1_000),
     ...(integers === 'string' ? { cells: 'typed, large integers as strings' } : {}),
     ...(kept === undefined ? {} : { resultTimeoutSecs: bounded('result_timeout_secs', kept, kept, keptMax) }),
   };
