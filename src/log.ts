@@ -1,8 +1,7 @@
 import { pino } from 'pino';
+import type { Config } from './config/config.ts';
 import type { Observe, ServiceEvent } from './events.ts';
 import { isOutOfDescriptors } from './troubles.ts';
-
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
 /** Lines that wait to be written take so much memory at most; further ones are dropped and counted. */
 const bufferedBytesMax = 8 * 1024 * 1024;
@@ -24,7 +23,7 @@ export interface Log {
  * Writes events as JSON lines to standard error, which leaves standard output to what a person is to read. Writing does not
  * block the thread; what waits is written at the exit of the process.
  */
-export function openLog(level: LogLevel): Log {
+export function openLog(level: Config['log']['logLevel']): Log {
   // The library measures all that it has gathered again with each line, so it is given many lines at once.
   let lines = '';
   let isWriteDue = false;

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import { type MemberName, memberName } from './config/option.ts';
 import { countDescriptors } from './descriptors.ts';
 import type { Observe, ServiceEvent } from './events.ts';
 import { version } from './version.ts';
@@ -22,12 +23,12 @@ export interface Levels {
   readonly responses: () => ReadonlyMap<number, number>;
 }
 
-/** The options that bound what the levels show. */
-export type Limits = Readonly<Record<keyof typeof limits, number>>;
+/** The values of the options that limit what the levels show. */
+export type Limits = Readonly<Record<MemberName<keyof typeof limits>, number>>;
 
 type Gauges = Readonly<Record<string, readonly [help: string, value: () => number]>>;
 
-/** The names of the limits' metrics, without the prefix. */
+/** The names of the limits' metrics, without the prefix, by option. */
 const limits = {
   queries_max: 'queries_limit',
   queue_max: 'waiting_statements_limit',
@@ -264,8 +265,8 @@ export class Metrics {
       ],
       spilled_bytes: ['Disk space that holds rows which clients have not read yet, in bytes.', levels.spilledBytes],
     };
-    for (const [option, name] of Object.entries(limits) as [keyof Limits, string][]) {
-      gauges[name] = [`The value of the option --${option}.`, () => values[option]];
+    for (const [option, name] of Object.entries(limits) as [keyof typeof limits, string][]) {
+      gauges[name] = [`The value of the option --${option}.`, () => values[memberName(option)]];
     }
     return gauges;
   }

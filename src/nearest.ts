@@ -4,7 +4,8 @@ const distanceMax = 0.4;
 /**
  * The word of `words` that `typed` was most likely meant to be, or null if none is near. The distance counts letters that
  * are inserted, removed, replaced, or swapped with their neighbour (Damerau–Levenshtein, optimal string alignment). If none
- * is near, it is the only word that ends with what was typed (`port`: `http_handler_port`).
+ * is near, it is the only word that ends with what was typed (`port`: `http_handler_port`), or with its last two parts or more
+ * (`whole_results_max`: `single_page_results_max`).
  */
 export function nearest(typed: string, words: readonly string[]): string | null {
   let best: string | null = null;
@@ -17,8 +18,13 @@ export function nearest(typed: string, words: readonly string[]): string | null 
     }
   }
   if (best !== null) return best;
-  const longer = words.filter((word) => word.endsWith(`_${typed}`));
-  return longer.length === 1 ? (longer[0] as string) : null;
+  const parts = typed.split('_');
+  for (let from = 0; from === 0 || from <= parts.length - 2; from++) {
+    const ending = `_${parts.slice(from).join('_')}`;
+    const longer = words.filter((word) => word.endsWith(ending));
+    if (longer.length > 0) return longer.length === 1 ? (longer[0] as string) : null;
+  }
+  return null;
 }
 
 function distance(a: string, b: string): number {

@@ -1,6 +1,7 @@
-import { ConfigError, helpText, readCommand } from './config.ts';
-import { openLog } from './log.ts';
-import { Service } from './service.ts';
+import { ConfigError } from './config/config-error.ts';
+import { helpText } from './config/help.ts';
+import { readCommand } from './config/read-command.ts';
+import type { Service } from './service.ts';
 import { version } from './version.ts';
 
 /** Exit codes of a process that a signal ended (POSIX shells: 128 + the signal's number). */
@@ -28,9 +29,11 @@ async function start(): Promise<void> {
     return;
   }
   const { config } = command;
+  // Loaded only now: the modules of the server take tenths of a second, and a wrong option should be reported without them.
+  const [{ openLog }, { Service: ServiceClass }] = await Promise.all([import('./log.ts'), import('./service.ts')]);
   // A terminal that is closed does not end the server.
   process.stdout.on('error', () => {});
-  const { observe, flush } = openLog(config.log_level);
+  const { observe, flush } = openLog(config.log.logLevel);
   const exit = async (code: number): Promise<never> => {
     await flush();
     process.exit(code);
@@ -50,7 +53,7 @@ async function start(): Promise<void> {
       if (service === null) return;
       if (signals === 1) {
         process.stdout.write(
-          `sluice stops when its results are read, in ${config.drain_secs} s at the latest; a second signal stops it at once\n`,
+          `sluice stops when its results are read, in ${config.stopping.drainMs / 1_000} s at the latest; a second signal stops it at once\n`,
         );
         // A second signal makes this end too, at about the same time; the exit code is then that of the signal.
         void service.stop().then(() => {
@@ -62,7 +65,7 @@ async function start(): Promise<void> {
     });
   }
   try {
-    service = await Service.start(config, observe, starting.signal);
+    service = await ServiceClass.start(config, observe, starting.signal);
   } catch (error) {
     // A signal has interrupted the start.
     if (signals > 0) return exit(0);

@@ -1,11 +1,15 @@
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { type Config, ConfigError, helpText, readCommand } from '#src/config.js';
+import type { Config } from '#src/config/config.js';
+import { ConfigError } from '#src/config/config-error.js';
+import { helpText } from '#src/config/help.js';
+import { optionsDoc } from '#src/config/options-doc.js';
+import { readCommand } from '#src/config/read-command.js';
 
 const MAIN_FILE = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const MIB = 1024 * 1024;
@@ -30,7 +34,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   queries_max: [10_000, 1, 10_000_000],
   queries_per_user_max: [1000, 1, 10_000_000],
   unread_per_user_max: [1000, 1, 10_000_000],
-  whole_results_max: [100, 1, 10_000_000],
+  single_page_results_max: [100, 1, 10_000_000],
   removed_queries_max: [100_000, 2, 10_000_000],
   sessions_max: [96, 1, 100_000],
   sessions_per_user_max: [64, 1, 100_000],
@@ -66,7 +70,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   drain_secs: [30, 0, 2_147_483],
   drain_idle_secs: [5, 0, 2_147_483],
   embedded_start_secs: [60, 1, 3600],
-  held_session_idle_secs: [300, 1, 86_400],
+  pinned_session_idle_secs: [300, 1, 86_400],
   client_session_bytes_max: [65_536, 1_024, 1_048_576],
 };
 
@@ -86,7 +90,7 @@ const TEXTS: Readonly<Record<string, [byDefault: string, other: string]>> = {
 /** Every option that is on or off; all are off unless given. */
 const FLAGS = ['read_only', 'log_sql'];
 
-/** What two options have to say to each other, so that the extremes of one can be tried alone. */
+/** Other options that must be set so that each extreme of an option is accepted. */
 const COMPANIONS: Readonly<Record<string, string[]>> = {
   page_bytes_max: [`--query_buffer_bytes_max=${2048 * MIB}`],
   query_buffer_bytes_max: ['--page_bytes_max=1024'],
@@ -103,10 +107,12 @@ t.test('every option has the default that is promised, and there is no other opt
   for (const [name, [byDefault]] of Object.entries(NUMBERS)) t.equal(settingOf(config, name), byDefault, name);
   for (const [name, [byDefault]] of Object.entries(TEXTS)) t.equal(settingOf(config, name), byDefault, name);
   for (const name of FLAGS) t.equal(settingOf(config, name), false, name);
-  const others = [...FLAGS, 'tls_cert', 'tls_key', 'database'];
-  t.same(Object.keys(config).sort(), [...Object.keys(NUMBERS), ...Object.keys(TEXTS), ...others].sort());
-  t.equal(config.database, null, 'without --mysql_url the database is the private one');
+  const names = [...Object.keys(NUMBERS), ...Object.keys(TEXTS), ...FLAGS, 'tls_cert', 'tls_key', 'mysql_url'];
+  const members = Object.values(config).flatMap((group) => Object.keys(group));
+  t.same(members.sort(), names.map(memberOf).sort());
+  t.equal(config.database.mysqlUrl, null, 'without --mysql_url the database is the private one');
   t.ok(Object.isFrozen(config));
+  for (const [name, group] of Object.entries(config)) t.ok(Object.isFrozen(group), name);
 });
 
 t.test('every option is set by a flag, spelled either way, and by the environment; the flag wins', async (t) => {
@@ -157,11 +163,13 @@ t.test(
 );
 
 t.test('the certificate and its key are given together', async (t) => {
-  t.match(serve(['--tls_cert=c', '--tls_key=k']), { tls_cert: 'c', tls_key: 'k' });
+  t.match(serve(['--tls_cert=c', '--tls_key=k']), {
+    listening: { tlsCert: 'c', tlsKey: 'k' },
+  });
 });
 
 t.test('the last of two equal flags holds', async (t) => {
-  t.equal(serve(['--drain_secs', '1', '--drain-secs=2']).drain_secs, 2);
+  t.equal(serve(['--drain_secs', '1', '--drain-secs=2']).stopping.drainMs, 2_000);
 });
 
 t.test('a value out of range is refused with one line that names the option and the range', async (t) => {
@@ -203,7 +211,7 @@ t.test('what is no whole number is refused', async (t) => {
 
 t.test('a choice is one of those listed', async (t) => {
   for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'silent']) {
-    t.equal(serve(['--log_level', level]).log_level, level);
+    t.equal(serve(['--log_level', level]).log.logLevel, level);
   }
   refuses(t, ['--log_level=loud'], "--log_level is 'loud'; it must be one of trace, debug, info, warn, error, silent");
   refuses(t, [], /^SLUICE_LOG_LEVEL is 'INFO'/, { SLUICE_LOG_LEVEL: 'INFO' });
@@ -222,6 +230,9 @@ t.test('D4: the refusal of an unknown option names the nearest one', async (t) =
     '--versoin': 'version',
     '--hepl': 'help',
     '--unheard_of': null,
+    // Former names.
+    '--whole_results_max=1': 'single_page_results_max',
+    '--held-session-idle-secs=1': 'pinned_session_idle_secs',
   };
   for (const [arg, meant] of Object.entries(mistakes)) {
     const name = arg.replace(/=.*/, '').slice(2).replaceAll('-', '_');
@@ -246,8 +257,8 @@ t.test('an unknown option, a word that is none and a flag without its value are 
 });
 
 t.test('other people’s variables are left alone', async (t) => {
-  t.equal(serve([], { DRAIN_SECS: '1', drain_secs: '1', sluice_drain_secs: '1', PORT: 'x' }).drain_secs, 30);
-  t.equal(serve([], { SLUICE_DRAIN_SECS: undefined }).drain_secs, 30);
+  t.equal(serve([], { DRAIN_SECS: '1', drain_secs: '1', sluice_drain_secs: '1', PORT: 'x' }).stopping.drainMs, 30_000);
+  t.equal(serve([], { SLUICE_DRAIN_SECS: undefined }).stopping.drainMs, 30_000);
 });
 
 t.test('two options that contradict each other are both named', async (t) => {
@@ -281,10 +292,10 @@ t.test('--mysql_url names a host, a socket, a database and a user', async (t) =>
     ],
   ];
   for (const [url, expected] of urls) {
-    t.match(serve(['--mysql_url', url]).database, expected, url);
-    t.match(serve([], { SLUICE_MYSQL_URL: url }).database, expected, `${url} in the environment`);
+    t.match(serve(['--mysql_url', url]).database.mysqlUrl, expected, url);
+    t.match(serve([], { SLUICE_MYSQL_URL: url }).database.mysqlUrl, expected, `${url} in the environment`);
   }
-  t.equal(serve(['--mysql_url=']).database, null);
+  t.equal(serve(['--mysql_url=']).database.mysqlUrl, null);
 });
 
 t.test('--mysql_url says how the way to the database is encrypted', async (t) => {
@@ -294,7 +305,7 @@ t.test('--mysql_url says how the way to the database is encrypted', async (t) =>
   await writeFile(caFile, rootCertificates[0] as string);
   await writeFile(otherFile, 'no certificate\n');
   const tlsOf = (search: string): unknown => {
-    const address = serve([`--mysql_url=mysql://h/d?${search}`]).database?.address;
+    const address = serve([`--mysql_url=mysql://h/d?${search}`]).database.mysqlUrl?.address;
     return address !== undefined && 'host' in address ? address.tls : address;
   };
   for (const mode of ['disabled', 'DISABLED', 'disable']) t.equal(tlsOf(`ssl-mode=${mode}`), null, mode);
@@ -376,6 +387,36 @@ t.test('--help lists every option with its default and its unit', async (t) => {
   t.match(help, /SLUICE_/);
 });
 
+t.test(
+  'docs/options.md is what the table of options gives, and lists every option with its default and its unit',
+  async (t) => {
+    const doc = await readFile(new URL('../../docs/options.md', import.meta.url), 'utf8');
+    t.equal(doc, optionsDoc(), 'run "npm run options-doc"');
+    const rows = new Map(
+      [...doc.matchAll(/^\| `--(\w+)` \| (.+?) \| (.+?) \| (.+?) \| (.+) \|$/gm)].map(([, name = '', ...cells]) => [
+        name,
+        cells,
+      ]),
+    );
+    const entries = [...helpText().matchAll(/^ {2}--(\w+)/gm)].map(([, name = '']) => name);
+    t.same([...rows.keys()], entries, 'the options of --help, in the same order');
+    const help = helpText();
+    for (const [name, [byDefault, unit, values, meaning = '']] of rows) {
+      const entry = entryOf(help, name);
+      t.ok(entry.includes(` ${meaning.replaceAll('\\', '')} (`), `${name} means the same: ${entry}`);
+      const number = NUMBERS[name];
+      if (number === undefined) {
+        t.ok(entry.endsWith(`(default: ${byDefault})`), `${name} has the default ${byDefault}`);
+      } else {
+        const [defaultNumber, min, max] = number;
+        t.equal(byDefault, name === 'worker_threads' ? 'one per core, up to 4' : String(defaultNumber), name);
+        t.equal(values, `${min} to ${max}`, name);
+        t.ok(entry.includes(`(${unit}, `), `${name} has the unit ${unit}`);
+      }
+    }
+  },
+);
+
 t.test('D4: --help has an example, names a subject for every option and no line longer than 100 columns', async (t) => {
   const help = helpText();
   for (const line of help.split('\n')) t.ok(line.length <= 100, line);
@@ -384,20 +425,19 @@ t.test('D4: --help has an example, names a subject for every option and no line 
   for (const [line, url, args = ''] of examples) {
     t.doesNotThrow(() => serve(args.split(' ').filter(Boolean), { SLUICE_MYSQL_URL: url }), line);
   }
-  t.notMatch(help, /^Other:/m, 'a new option has its subject in src/help.ts');
+  t.notMatch(help, /^Other:/m, 'a new option belongs to a group');
   t.notMatch(help, /:\n\n/, 'no subject is empty');
 });
 
 t.test('D4: --version prints the name and the version in package.json', async (t) => {
   const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
   t.same(readCommand(['--version'], {}), { type: 'version' });
-  const result = spawnSync(process.execPath, [MAIN_FILE, '--version'], { env: { PATH: '' }, encoding: 'utf8' });
-  t.match(result, { status: 0, stdout: `sluice ${version}\n`, stderr: '' });
+  t.match(await run(['--version'], { PATH: '' }), { status: 0, stdout: `sluice ${version}\n`, stderr: '' });
 });
 
 t.test('the program prints its help without a database', async (t) => {
   // Nothing is on the way of the search, so that not even a MariaDB could be started.
-  const result = spawnSync(process.execPath, [MAIN_FILE, '--help'], { env: { PATH: '' }, encoding: 'utf8' });
+  const result = await run(['--help'], { PATH: '' });
   t.equal(result.status, 0);
   t.equal(result.stdout, helpText());
   t.equal(result.stderr, '');
@@ -411,8 +451,9 @@ t.test('the program refuses a bad option with one line on standard error and exi
     [['--mysql_url', 'mysql://db/%'], {}, /^sluice: --mysql_url/],
     [[], { SLUICE_LOG_LEVEL: 'loud' }, /^sluice: SLUICE_LOG_LEVEL is 'loud'/],
   ];
-  for (const [args, environment, line] of cases) {
-    const result = spawnSync(process.execPath, [MAIN_FILE, ...args], { env: environment, encoding: 'utf8' });
+  const results = await Promise.all(cases.map(([args, environment]) => run(args, environment)));
+  for (const [index, [args, , line]] of cases.entries()) {
+    const result = results[index] as RunResult;
     t.equal(result.status, 1, args.join(' '));
     t.equal(result.stdout, '');
     t.match(result.stderr, line);
@@ -420,14 +461,39 @@ t.test('the program refuses a bad option with one line on standard error and exi
   }
 });
 
+interface RunResult {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the program until it ends. */
+function run(args: string[], env: Record<string, string>): Promise<RunResult> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [MAIN_FILE, ...args], { env }, (error, stdout, stderr) => {
+      resolve({ status: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+  });
+}
+
 function serve(args: readonly string[], environment: Record<string, string | undefined> = {}): Config {
   const command = readCommand(args, environment);
   if (command.type !== 'serve') throw new Error('it was taken for a call for help');
   return command.config;
 }
 
+/** The value of an option in the unit of its name. */
 function settingOf(config: Config, name: string): unknown {
-  return (config as unknown as Record<string, unknown>)[name];
+  const member = memberOf(name);
+  const group = Object.values(config).find((values) => member in values) as Record<string, unknown> | undefined;
+  const value = group?.[member];
+  return /_secs(?:_|$)/.test(name) ? Number(value) / 1_000 : value;
+}
+
+/** The name of an option's member in the config: queue_wait_secs is queueWaitMs. */
+function memberOf(name: string): string {
+  const [first = '', ...words] = name.replace('secs', 'ms').split('_');
+  return first + words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)).join('');
 }
 
 function errorOf(args: readonly string[], environment: Record<string, string | undefined> = {}): Error | undefined {

@@ -92,7 +92,7 @@ for (const server of await sharedServers()) {
     };
     const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits, slot: 0, spillUsage });
     const largeRows = new LargeRows(
-      new Buffers({ bytesMax: 512 * MiB, heldBytesMax: 1024 * MiB, queryBytesMax: 32 * MiB }),
+      new Buffers({ bufferBytesMax: 512 * MiB, resultsBytesMax: 1024 * MiB, queryBufferBytesMax: 32 * MiB }),
     );
     const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' }, largeRows);
     t.teardown(async () => {
@@ -114,7 +114,7 @@ for (const server of await sharedServers()) {
           gzipLevel: 0,
           timeout: { ms: 60_000, isAsked: false },
         },
-        new Buffers({ bytesMax: 512 * MiB, heldBytesMax: 1024 * MiB, queryBytesMax: 32 * MiB }),
+        new Buffers({ bufferBytesMax: 512 * MiB, resultsBytesMax: 1024 * MiB, queryBufferBytesMax: 32 * MiB }),
       );
       const { work, stop } = countWork();
       let [pages, bytes, rows] = [0, 0, 0];

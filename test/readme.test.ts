@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { helpText } from '#src/config.js';
 import { query, startSluice } from './support/sluice.ts';
 
 const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
@@ -49,33 +48,6 @@ t.test('the flow of the README, pasted into a shell, prints what the README show
 
   const listed = /try it:\n((?: {2}curl .*\n){3})/.exec(sluice.output())?.[1] ?? '';
   t.match(readme.replaceAll('http://127.0.0.1:8000', sluice.url), listed.split('\n')[0] ?? 'nothing was printed');
-});
-
-t.test('docs/options.md lists the options of --help, with the same default, unit and meaning', async (t) => {
-  const options = await readFile(new URL('../../docs/options.md', import.meta.url), 'utf8');
-  const rows = new Map(
-    [...options.matchAll(/^\| `--(\w+)` \| (.*?) \| ?(.*?) ?\| (.*) \|$/gm)].map(
-      ([, name = '', byDefault = '', unit = '', meaning = '']) => [name, { byDefault, unit, meaning }],
-    ),
-  );
-  // However its lines are wrapped.
-  const helps = new Map(
-    [...helpText().matchAll(/^ {2}--(\w+).*\n((?: {4,}.*\n)+)/gm)].map(([, name = '', help = '']) => [
-      name,
-      help.replace(/\s+/g, ' ').trim(),
-    ]),
-  );
-  t.ok(helps.size > 30, 'there are options');
-  t.same([...rows.keys()].sort(), [...helps.keys()].sort(), 'the names');
-  for (const [name, help] of helps) {
-    const row = rows.get(name);
-    if (row === undefined) continue;
-    const { byDefault, unit, meaning } = row;
-    t.ok(help.startsWith(`${meaning} (`), `--${name} means the same: ${help}`);
-    if (name === 'worker_threads') continue;
-    t.ok(help.endsWith(`default: ${byDefault})`), `--${name} has the default ${byDefault}: ${help}`);
-    if (unit !== '') t.ok(help.includes(`(${unit}, `), `--${name} has the unit ${unit}: ${help}`);
-  }
 });
 
 /** Leaves out what differs from run to run: ids and times. */

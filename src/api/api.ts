@@ -29,8 +29,8 @@ export interface ApiServices {
   readonly engine: Engine;
   readonly requestMemory: RequestMemory;
   readonly bodyBytesMax: number;
-  /** How long a result is kept that says nothing else. */
-  readonly resultTimeoutSecs: number;
+  /** How long a result is kept unless its request asks for another time. */
+  readonly resultTimeoutMs: number;
   /** The version that the database reports; empty before the first connection. */
   readonly databaseVersion: () => string;
 }

@@ -1,3 +1,4 @@
+import type { Config } from '../config/config.ts';
 import { Queue, type Waiter } from '../engine/queue.ts';
 import type { Observe } from '../events.ts';
 import { httpErrors } from '../http/http-error.ts';
@@ -8,12 +9,8 @@ import { InvalidRequestError } from './invalid-request.ts';
 import type { ParseResult, ParseTask } from './parser-thread.ts';
 import type { RequestLimits } from './request.ts';
 
-export interface BodyParserOptions {
-  readonly limits: RequestLimits;
-  /** Large bodies that may wait at once. */
-  readonly waitingMax: number;
-  readonly waitSecs: number;
-}
+/** Large bodies wait in a queue of their own, which has the same limits as that of the statements. */
+export type BodyParserOptions = Config['queue'] & { readonly limits: RequestLimits };
 
 export interface BodyToParse<Body extends ParsedBody> {
   readonly user: string;
@@ -50,8 +47,7 @@ export class BodyParser implements AsyncDisposable {
   constructor(options: BodyParserOptions, observe: Observe) {
     this.#options = options;
     this.#observe = observe;
-    const { waitingMax, waitSecs } = options;
-    this.#queue = new Queue({ waitingMax, waitMs: waitSecs * 1_000 }, () => !this.#isBusy);
+    this.#queue = new Queue(options, () => !this.#isBusy);
   }
 
   /**
@@ -85,8 +81,8 @@ export class BodyParser implements AsyncDisposable {
           return true;
         },
         giveUp: () => {
-          const { waitSecs } = this.#options;
-          reject(httpErrors.unavailable(`the body waited ${waitSecs} s to be parsed (--queue_wait_secs)`));
+          const waitedSecs = this.#options.queueWaitMs / 1_000;
+          reject(httpErrors.unavailable(`the body waited ${waitedSecs} s to be parsed (--queue_wait_secs)`));
         },
       };
       this.#queue.add(waiter);

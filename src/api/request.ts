@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import type { Config } from '../config/config.ts';
 import type { Pagination } from '../engine/query-request.ts';
 import type { Param, Params, ParamValue } from '../wire/statement.ts';
 import { InvalidRequestError, oneLine } from './invalid-request.ts';
@@ -11,19 +12,7 @@ export interface PaginationMember {
   readonly max_rows_in_buffer?: number;
 }
 
-export interface RequestLimits {
-  /** Values in `params`, those in lists and objects included. */
-  readonly paramsMax: number;
-  /** Of the session that a Databend client carries, as JSON. It is kept for as long as the query. */
-  readonly clientSessionBytesMax: number;
-  readonly waitSecsMax: number;
-  readonly pageRowsMax: number;
-  readonly bufferRowsMax: number;
-  /** 0: without limit. */
-  readonly statementTimeoutSecs: number;
-  /** The most that a request may ask its result to be kept for. */
-  readonly resultTimeoutSecsMax: number;
-}
+export type RequestLimits = Config['requests'];
 
 const defaultRowsPerPage = 10_000;
 const defaultRowsInBuffer = 5_000_000;
@@ -71,7 +60,7 @@ export function waitSecsOf(asked: number, max: number): number {
 /** @throws InvalidRequestError */
 export function paginationOf(member: PaginationMember, defaultWaitSecs: number, limits: RequestLimits): Pagination {
   return {
-    waitSecs: waitSecsOf(member.wait_time_secs ?? defaultWaitSecs, limits.waitSecsMax),
+    waitSecs: waitSecsOf(member.wait_time_secs ?? defaultWaitSecs, limits.waitTimeMsMax / 1_000),
     maxRowsPerPage: bounded(
       'pagination.max_rows_per_page',
       member.max_rows_per_page,

@@ -34,14 +34,14 @@ export class Dispatcher {
   readonly #sessions: Sessions;
   readonly #buffers: Buffers;
   readonly #queue: Queue;
-  readonly #queueWaitSecs: number;
+  readonly #queueWaitMs: number;
 
-  constructor(leases: Leases, sessions: Sessions, buffers: Buffers, queue: Queue, queueWaitSecs: number) {
+  constructor(leases: Leases, sessions: Sessions, buffers: Buffers, queue: Queue, queueWaitMs: number) {
     this.#leases = leases;
     this.#sessions = sessions;
     this.#buffers = buffers;
     this.#queue = queue;
-    this.#queueWaitSecs = queueWaitSecs;
+    this.#queueWaitMs = queueWaitMs;
   }
 
   /**
@@ -141,8 +141,8 @@ export class Dispatcher {
   }
 
   /** For `Dispatch`. */
-  get queueWaitSecs(): number {
-    return this.#queueWaitSecs;
+  get queueWaitMs(): number {
+    return this.#queueWaitMs;
   }
 }
 
@@ -215,7 +215,7 @@ class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   /** For `Queue`. */
   giveUp(): void {
     this.end();
-    this.#query.failed(failureOf(causes.queueTimeout(this.#dispatcher.queueWaitSecs), 'not_started'));
+    this.#query.failed(failureOf(causes.queueTimeout(this.#dispatcher.queueWaitMs / 1_000), 'not_started'));
   }
 
   credit(bytes: number, rows: number): void {

@@ -1,3 +1,4 @@
+import type { Config } from '../config/config.ts';
 import { newQueryId, newSessionId } from '../ids.ts';
 import type { Buffers } from '../query/buffers.ts';
 import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
@@ -12,13 +13,8 @@ import { IdempotencyKeys } from './idempotency-keys.ts';
 import type { Queries } from './queries.ts';
 import type { QueryRequest } from './query-request.ts';
 
-export interface EngineLimits {
-  readonly pageBytes: number;
-  /** zlib's, for clients that accept gzip; 0: rows are not compressed. */
-  readonly gzipLevel: number;
-  /** 0: without limit. */
-  readonly statementTimeoutSecs: number;
-}
+export type EngineLimits = Pick<Config['results'], 'pageBytesMax' | 'gzipLevel'> &
+  Pick<Config['requests'], 'statementTimeoutMs'>;
 
 /** A statement as an api submits it. */
 export interface Submission {
@@ -234,15 +230,15 @@ function sessionIdOf({ session }: QueryRequest, placement: Placement | null): st
 function queryLimits(
   { pagination, timeoutSecs }: QueryRequest,
   acceptsGzip: boolean,
-  { pageBytes, gzipLevel, statementTimeoutSecs }: EngineLimits,
+  { pageBytesMax, gzipLevel, statementTimeoutMs }: EngineLimits,
 ): QueryLimits {
   return {
     waitMs: pagination.waitSecs * 1_000,
     pageRows: Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer),
-    pageBytes,
+    pageBytes: pageBytesMax,
     bufferRows: pagination.maxRowsInBuffer,
     gzipLevel: acceptsGzip ? gzipLevel : 0,
-    timeout: { ms: (timeoutSecs ?? statementTimeoutSecs) * 1_000, isAsked: timeoutSecs !== null },
+    timeout: { ms: timeoutSecs === null ? statementTimeoutMs : timeoutSecs * 1_000, isAsked: timeoutSecs !== null },
   };
 }
 

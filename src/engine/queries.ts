@@ -1,25 +1,11 @@
+import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import type { Query } from '../query/query.ts';
 import { ownedKey, type Removal, Removals } from '../removals.ts';
 import { type Cause, causes } from '../wire/failures.ts';
 import { Watch } from './progress-poller.ts';
 
-export interface QueriesOptions {
-  readonly queriesMax: number;
-  readonly queriesPerUserMax: number;
-  /** Queries of one user that run, or have not been read to their end. */
-  readonly unreadPerUserMax: number;
-  /** How long a result is kept after its last answer, by default, and how long its id is kept after that at least. */
-  readonly resultTimeoutMs: number;
-  /** Queries kept of which the first answer told all. */
-  readonly wholeMax: number;
-  /** Ids of removed queries that are remembered at most, and as many of those whose POSTs have named themselves. */
-  readonly removedMax: number;
-  /** Whether the statements themselves are told. */
-  readonly logSql: boolean;
-  /** How long a client that has hung up may stay away before its statement is cancelled; null: for ever. */
-  readonly disconnectMs: number | null;
-}
+export type QueriesOptions = Config['queries'] & Pick<Config['log'], 'logSql'>;
 
 /** The queries of one user; dropped with the last of them. */
 class UserQueries {
@@ -72,8 +58,8 @@ export class Queries {
   constructor(options: QueriesOptions, observe: Observe) {
     this.#options = options;
     this.#observe = observe;
-    this.#removals = new Removals(options.resultTimeoutMs, options.removedMax);
-    this.#namedRemovals = new Removals(options.resultTimeoutMs, options.removedMax);
+    this.#removals = new Removals(options.resultTimeoutMs, options.removedQueriesMax);
+    this.#namedRemovals = new Removals(options.resultTimeoutMs, options.removedQueriesMax);
   }
 
   /** Whether the user may start one more. If there is no room, the oldest result that was read makes room. */
@@ -166,9 +152,9 @@ export class Queries {
   /** Told when a client has gone before it had its answer. Unless it comes back in time, its statement is cancelled. */
   hungUp(query: Query): void {
     const entry = this.#entryOf(query);
-    const { disconnectMs } = this.#options;
+    const { onDisconnect, disconnectMs } = this.#options;
     // Another poll is a client that is still there.
-    if (disconnectMs === null || entry === undefined || entry.polls > 0 || !query.isRunning) return;
+    if (onDisconnect === 'continue' || entry === undefined || entry.polls > 0 || !query.isRunning) return;
     clearAway(entry);
     entry.awayTimer = setTimeout(() => query.cancelByClient(causes.hungUp(disconnectMs / 1_000)), disconnectMs);
   }
@@ -196,7 +182,7 @@ export class Queries {
     if (!query.isWhole || user.whole.has(query)) return;
     user.whole.add(query);
     this.#wholeCount++;
-    if (this.#wholeCount <= this.#options.wholeMax) return;
+    if (this.#wholeCount <= this.#options.singlePageResultsMax) return;
     const oldest = this.#oldestOfMost('whole', user);
     if (oldest !== undefined)
       this.#remove(oldest, 'was removed to make room: its first answer told all of it', causes.cancelled());

@@ -1,10 +1,7 @@
+import type { Config } from '../config/config.ts';
 import { mayTake } from '../share.ts';
 
-export interface QueueOptions {
-  /** Statements that may wait at once. */
-  readonly waitingMax: number;
-  readonly waitMs: number;
-}
+export type QueueOptions = Config['queue'];
 
 /** A statement that is to wait for its turn. */
 export interface Waiter {
@@ -49,11 +46,11 @@ export class Queue {
    * Whether one more of the user may wait: `user full` if the user has its share of the places, and others are free.
    */
   admit(user: string): 'admitted' | 'full' | 'user full' {
-    const { waitingMax } = this.#options;
-    const free = waitingMax - this.#size;
+    const { queueMax } = this.#options;
+    const free = queueMax - this.#size;
     if (free <= 0) return 'full';
     // Rounded up: with few places, one user may take all of them.
-    const limit = { max: waitingMax, perUserMax: Math.ceil(0.75 * waitingMax) };
+    const limit = { max: queueMax, perUserMax: Math.ceil(0.75 * queueMax) };
     return mayTake(limit, this.#users.get(user)?.length ?? 0, 1, free) ? 'admitted' : 'user full';
   }
 
@@ -63,7 +60,7 @@ export class Queue {
   }
 
   add(waiter: Waiter): void {
-    const place = this.#placeOf(waiter, this.#options.waitMs);
+    const place = this.#placeOf(waiter, this.#options.queueWaitMs);
     const places = this.#users.get(waiter.user);
     if (places === undefined) this.#users.set(waiter.user, [place]);
     else places.push(place);
@@ -74,7 +71,7 @@ export class Queue {
    * @param waitedMs how long it has waited before
    */
   putBack(waiter: Waiter, waitedMs: number): void {
-    const place = this.#placeOf(waiter, Math.max(0, this.#options.waitMs - waitedMs));
+    const place = this.#placeOf(waiter, Math.max(0, this.#options.queueWaitMs - waitedMs));
     this.#users.set(waiter.user, [place, ...(this.#users.get(waiter.user) ?? [])]);
   }
 

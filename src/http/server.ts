@@ -11,6 +11,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import { type AddressInfo, isIPv6, type Socket } from 'node:net';
 import { setImmediate as afterThisTurn } from 'node:timers';
 import { setImmediate } from 'node:timers/promises';
+import type { Config } from '../config/config.ts';
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { RefusalError, RequestAbortedError } from '../refusal-error.ts';
@@ -37,26 +38,19 @@ export interface Site {
   refusalOf(request: IncomingMessage, error: HttpError): Reply | null;
 }
 
-export interface ServerOptions {
-  readonly host: string;
-  readonly port: number;
-  readonly connectionsMax: number;
-  readonly headerBytesMax: number;
-  /** Requests that one connection may send before the first of them is answered. */
-  readonly pipelinedMax: number;
-  /** Memory for all requests that are sent before the one in front of them is answered. */
-  readonly pipelinedBytesMax: number;
-  /** Time for a request to arrive whole. */
-  readonly requestTimeoutMs: number;
-  /** Time without a byte either way after which a connection is closed, be it that its client does not read. */
-  readonly idleTimeoutMs: number;
-  /** To serve HTTPS with; null: plain HTTP. */
+/** From whom and in which form the server takes requests. */
+export interface HttpSecurity {
+  /** For HTTPS; null: plain HTTP. */
   readonly certificate: Certificate | null;
   /** The names by which clients may address the server. */
   readonly hostNames: HostNames;
   /** Which pages of other origins may read the answers; null: none. */
   readonly cors: Cors | null;
 }
+
+export type ServerOptions = Config['http'] &
+  Pick<Config['listening'], 'httpHandlerHost' | 'httpHandlerPort'> &
+  HttpSecurity;
 
 /** Characters of a path, and of a reason, in the log. */
 const loggedPathMax = 200;
@@ -126,7 +120,7 @@ export class HttpServer {
       requestTimeout: options.requestTimeoutMs,
       headersTimeout: options.requestTimeoutMs,
       connectionsCheckingInterval: timeoutCheckMs,
-      keepAliveTimeout: options.idleTimeoutMs,
+      keepAliveTimeout: options.httpIdleMs,
       noDelay: true,
       // Node's own answer to a request without one lacks what each of ours has.
       requireHostHeader: false,
@@ -147,9 +141,9 @@ export class HttpServer {
     this.#server.on('checkExpectation', take);
     // Node closes the connection in silence if nobody listens for CONNECT.
     this.#server.on('connect', (_request, socket: Socket) => this.#refuseTunnel(socket));
-    this.#server.maxConnections = options.connectionsMax;
+    this.#server.maxConnections = options.httpConnectionsMax;
     this.#server.on('drop', () => observe({ type: 'http_connection_refused', reason: connectionsFull }));
-    this.#server.setTimeout(options.idleTimeoutMs);
+    this.#server.setTimeout(options.httpIdleMs);
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
       // It has its answer, and is about to be closed.
       if (this.#refused.has(socket)) return;
@@ -168,7 +162,7 @@ export class HttpServer {
 
   /** @returns the address as a URL, with the port that was really taken */
   async listen(): Promise<string> {
-    const { host, port } = this.#options;
+    const { httpHandlerHost: host, httpHandlerPort: port } = this.#options;
     this.#server.listen(port, host);
     try {
       await once(this.#server, 'listening');
@@ -190,10 +184,6 @@ export class HttpServer {
   /** HTTP connections that are open. */
   get connections(): number {
     return this.#sockets.size;
-  }
-
-  get connectionsMax(): number {
-    return this.#options.connectionsMax;
   }
 
   /** Whether only this machine can reach it. */
@@ -291,7 +281,7 @@ export class HttpServer {
     const { socket } = request;
     if (this.#refused.has(socket)) return false;
     const unanswered = this.#unanswered.get(socket);
-    if (unanswered === undefined || unanswered.size >= this.#options.pipelinedMax) {
+    if (unanswered === undefined || unanswered.size >= this.#options.pipelinedRequestsMax) {
       socket.destroy();
       return false;
     }

@@ -1,16 +1,10 @@
+import type { Config } from '../config/config.ts';
 import { defaultPerUserMax, mayTake, type SharedLimit } from '../share.ts';
 
 /** Every query that runs has room for so many bytes of rows, however many there are; the rest is shared out by need. */
 const floorBytesMax = 256 * 1024;
 
-export interface BuffersOptions {
-  /** For the rows of all queries; when it is used up, new statements have to wait. */
-  readonly bytesMax: number;
-  /** What all rows in memory may come to at the very most, be it by few rows of great size. */
-  readonly heldBytesMax: number;
-  /** For the rows of one query that have not been handed out. */
-  readonly queryBytesMax: number;
-}
+export type BuffersOptions = Pick<Config['memory'], 'bufferBytesMax' | 'queryBufferBytesMax' | 'resultsBytesMax'>;
 
 /** What the queries of one user have; forgotten with the last of them. */
 interface UserBytes {
@@ -35,11 +29,11 @@ export class Buffers {
   #reservedBytes = 0;
   #heldBytes = 0;
 
-  constructor({ bytesMax, heldBytesMax, queryBytesMax }: BuffersOptions) {
-    this.#bytesMax = bytesMax;
-    this.heldBytesMax = heldBytesMax;
-    this.#queryBytesMax = queryBytesMax;
-    this.#reservable = { max: bytesMax, perUserMax: defaultPerUserMax(bytesMax) };
+  constructor({ bufferBytesMax, queryBufferBytesMax, resultsBytesMax }: BuffersOptions) {
+    this.#bytesMax = bufferBytesMax;
+    this.heldBytesMax = resultsBytesMax;
+    this.#queryBytesMax = queryBufferBytesMax;
+    this.#reservable = { max: bufferBytesMax, perUserMax: defaultPerUserMax(bufferBytesMax) };
   }
 
   /** The window that every query begins with, in bytes (see `Share`). */

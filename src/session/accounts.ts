@@ -1,4 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
+import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import { RefusalError } from '../refusal-error.ts';
 import { RefusedError } from './lease.ts';
@@ -15,15 +16,7 @@ export interface Account extends Credentials {
   readonly digest: string;
 }
 
-export interface AccountsOptions {
-  /** How long an accepted pair is trusted without asking the database again. */
-  readonly cacheMs: number;
-  readonly cacheMax: number;
-  /** Logins under way at once. */
-  readonly loginsMax: number;
-  /** Wrong passwords of one user in a minute; after that, the database is not asked until the minute is over. */
-  readonly failuresMax: number;
-}
+export type AccountsOptions = Omit<Config['users'], 'anonymousUser' | 'anonymousPassword'>;
 
 /** The user has given too many wrong passwords, and the database was not asked about this one. */
 export class BlockedError extends RefusalError {
@@ -124,9 +117,9 @@ export class Accounts {
     }
     if (failures !== null) failures.count--;
     this.#trusted.delete(digest);
-    this.#trusted.set(digest, { checkedAt: asked, until: asked + this.#options.cacheMs });
+    this.#trusted.set(digest, { checkedAt: asked, until: asked + this.#options.authCacheMs });
     for (const oldest of this.#trusted.keys()) {
-      if (this.#trusted.size <= this.#options.cacheMax) break;
+      if (this.#trusted.size <= this.#options.authCacheMax) break;
       this.#trusted.delete(oldest);
     }
   }
@@ -142,7 +135,7 @@ export class Accounts {
       this.#failures.delete(key);
       this.#failures.set(key, failures);
     }
-    if (failures.count < this.#options.failuresMax) {
+    if (failures.count < this.#options.authFailuresMax) {
       failures.count++;
       return failures;
     }
@@ -162,7 +155,7 @@ export class Accounts {
 
   #forgetFailures(now: number): void {
     for (const [key, { until }] of this.#failures) {
-      if (until > now && this.#failures.size < this.#options.cacheMax) return;
+      if (until > now && this.#failures.size < this.#options.authCacheMax) return;
       this.#failures.delete(key);
     }
   }

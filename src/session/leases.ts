@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Config } from '../config/config.ts';
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { mayTake, type SharedLimit } from '../share.ts';
@@ -8,15 +9,10 @@ import { Lease, RefusedError } from './lease.ts';
 import { OpenBackoff } from './open-backoff.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
-export interface LeasesOptions {
-  /** The schema for those who name none; null: what the worker makes of that (see `Login`). */
+/** `connectionsPerUserMax` has its default worked out. */
+export type LeasesOptions = Config['connections'] & {
+  /** The database of statements that name none; null: see `Login`. */
   readonly defaultDatabase: string | null;
-  /** Connections at once, whether they run a statement, are kept by a session or wait for use. */
-  readonly connectionsMax: number;
-  /** Connections of one user that run a statement, are kept by a session, or are being opened for either. */
-  readonly connectionsPerUserMax: number;
-  /** How long a connection waits for use before it is closed. */
-  readonly connectionIdleMs: number;
   /**
    * How long after its login a connection is used for further statements. MariaDB checks global privileges as they were at the
    * login (MariaDB manual, "GRANT"), and both servers leave the connections of a dropped user open.
@@ -25,7 +21,7 @@ export interface LeasesOptions {
   /** How long a login is tried again while the database accepts no more connections. */
   readonly loginWaitMs: number;
   readonly largeRowMemory: LargeRowMemory;
-}
+};
 
 /** Whose connection: connections are shared only between statements of the same user, password and schema. */
 export interface LeaseOwner {

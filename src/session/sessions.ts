@@ -1,3 +1,4 @@
+import type { Config } from '../config/config.ts';
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { newSessionId } from '../ids.ts';
@@ -8,17 +9,10 @@ import { type Lease, RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
 import { Session, type SessionObserver, type SessionOptions } from './session.ts';
 
-export interface SessionsOptions {
-  /** Kept sessions at once; each holds a database connection. */
-  readonly sessionsMax: number;
-  readonly sessionsPerUserMax: number;
-  readonly sessionIdleMsMax: number;
-  /** How long one is held without a statement, or a sign of its client. */
-  readonly heldIdleMs: number;
-  /** Ids of held sessions that have ended, of which it is remembered why. */
+export type SessionsOptions = Config['sessions'] & {
+  /** Ids of ended sessions that are remembered, with the reason why each ended. */
   readonly endedMax: number;
-  readonly sessionQueueMax: number;
-}
+};
 
 const endedKeptMs = 600_000;
 /** Of sessions that were held and have ended with a transaction, or the like. */
@@ -86,7 +80,7 @@ export class Sessions {
   ): Session | Promise<Session> | null {
     const lease = this.#acquire(account, database);
     if (lease === null) return null;
-    const { heldIdleMs: idleMs } = this.#options;
+    const { pinnedSessionIdleMs: idleMs } = this.#options;
     return this.#sessionOn(lease, { id, owner: account.user, keep: 'held', idleMs, client });
   }
 

@@ -1,4 +1,5 @@
 import { MessageChannel } from 'node:worker_threads';
+import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
 import type { Channel } from '../wire/link.ts';
@@ -6,14 +7,11 @@ import type { DatabaseAddress, FromWorker, Login, ThreadTask, ToWorker, WorkerLi
 import type { SpillUsage } from '../wire/spill-usage.ts';
 import { WorkerThread } from './worker-thread.ts';
 
-export interface WorkerPoolOptions {
-  readonly threads: number;
-  /** A thread that does not answer for so long is replaced. */
-  readonly stallMs: number;
+export type WorkerPoolOptions = Config['threads'] & {
   readonly address: DatabaseAddress;
   readonly limits: WorkerLimits;
   readonly spillUsage: SpillUsage;
-}
+};
 
 /** Hears of the database connections that the threads open. */
 export interface ConnectionFollower {
@@ -49,7 +47,7 @@ export class WorkerPool implements AsyncDisposable {
   #isClosed = false;
 
   constructor(options: WorkerPoolOptions, observe: Observe) {
-    const { threads } = options;
+    const { workerThreads: threads } = options;
     this.#options = options;
     this.#observe = observe;
     const file = new URL('../worker/entry.js', import.meta.url);
@@ -79,7 +77,7 @@ export class WorkerPool implements AsyncDisposable {
   }
 
   #startMissing(): void {
-    while (this.#threads.size < this.#options.threads) this.#start();
+    while (this.#threads.size < this.#options.workerThreads) this.#start();
   }
 
   #start(): void {
@@ -120,13 +118,13 @@ export class WorkerPool implements AsyncDisposable {
 
   #ping(): void {
     this.#startMissing();
-    const { stallMs } = this.#options;
+    const { workerStallMs } = this.#options;
     const unanswered = new Map([...this.#threads].map((thread) => [thread, thread.ping()]));
     const answers = (thread: WorkerThread): boolean => (unanswered.get(thread) ?? 0) < unansweredMax;
     const anyAnswers = [...this.#threads].some(answers);
     for (const [thread, pings] of unanswered) {
       thread.link.isAnswering = !anyAnswers || answers(thread);
-      const patienceMs = thread.id === null ? Math.max(stallMs, startMs) : stallMs;
+      const patienceMs = thread.id === null ? Math.max(workerStallMs, startMs) : workerStallMs;
       if (pings * pingIntervalMs >= patienceMs) this.#replace(thread, patienceMs / 1_000);
     }
   }

@@ -79,7 +79,7 @@ t.test('B2: a large body waits no longer than its client, and no more wait than 
 });
 
 function open(t: Test, waitingMax = 100): BodyParser {
-  const parser = new BodyParser({ limits: requestLimits, waitingMax, waitSecs: 60 }, () => {});
+  const parser = new BodyParser({ limits: requestLimits, queueMax: waitingMax, queueWaitMs: 60_000 }, () => {});
   t.teardown(() => parser[Symbol.asyncDispose]());
   return parser;
 }

@@ -538,7 +538,7 @@ async function start(
   const { port } = new URL(server.url);
   const sluice = await startSluice([
     ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${database}`, '--drain_secs', '0'],
-    ...['--held_session_idle_secs', '2', '--result_timeout_secs', '2', ...more],
+    ...['--pinned_session_idle_secs', '2', '--result_timeout_secs', '2', ...more],
   ]);
   t.teardown(async () => {
     await sluice.kill();

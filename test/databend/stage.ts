@@ -16,7 +16,7 @@ export const heldIdleSecs = 3;
 
 const shortLives = [
   ...['--result_timeout_secs', String(resultTimeoutSecs)],
-  ...['--held_session_idle_secs', String(heldIdleSecs)],
+  ...['--pinned_session_idle_secs', String(heldIdleSecs)],
 ];
 
 export class Stage {

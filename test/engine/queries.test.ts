@@ -13,10 +13,11 @@ const defaults: QueriesOptions = {
   queriesPerUserMax: 100,
   unreadPerUserMax: 100,
   resultTimeoutMs: forever,
-  wholeMax: 100,
-  removedMax: 100,
+  singlePageResultsMax: 100,
+  removedQueriesMax: 100,
   logSql: false,
-  disconnectMs: null,
+  onDisconnect: 'continue',
+  disconnectMs: 5_000,
 };
 
 /** Queries under test, and what they have told. */
@@ -156,7 +157,7 @@ t.test('on a full server room is made by the user who has most results that were
 });
 
 t.test('of the results that their first answer told whole, only the latest are kept', async (t) => {
-  const stage = new Stage(t, { wholeMax: 2 });
+  const stage = new Stage(t, { singlePageResultsMax: 2 });
   const read = [];
   for (let index = 0; index < 3; index++) read.push(await stage.addRead('ann'));
   t.strictSame(
@@ -168,7 +169,7 @@ t.test('of the results that their first answer told whole, only the latest are k
 });
 
 t.test('no user loses a result that was told whole because of one who has more of them', async (t) => {
-  const stage = new Stage(t, { wholeMax: 3 });
+  const stage = new Stage(t, { singlePageResultsMax: 3 });
   const first = await stage.addRead('ann');
   for (let index = 0; index < 10; index++) await stage.addRead('bob');
   t.equal(stage.queries.find(first.identity.id, 'ann'), first);
@@ -274,13 +275,13 @@ t.test('a finished query is cancelled, and finishing it again does nothing', asy
 });
 
 t.test('no more ids are remembered than allowed, and the latest ones', async (t) => {
-  const stage = new Stage(t, { removedMax: 4 });
+  const stage = new Stage(t, { removedQueriesMax: 4 });
   for (let made = 0; made < 6; made++) stage.queries.finish(stage.add('ann'));
   t.strictSame(stage.remembered('ann'), ['q3', 'q4', 'q5', 'q6']);
 });
 
 t.test('A (attack): the removed queries of one user do not make those of others forgotten', async (t) => {
-  const stage = new Stage(t, { removedMax: 20 });
+  const stage = new Stage(t, { removedQueriesMax: 20 });
   for (const user of ['ann', 'bob', 'eve']) {
     for (let made = 0; made < 5; made++) stage.queries.finish(stage.add(user));
   }
@@ -299,7 +300,7 @@ t.test('A (attack): the removed queries of one user do not make those of others 
 });
 
 t.test('A (attack): a query whose POST may come again is not forgotten for queries whose POSTs may not', async (t) => {
-  const stage = new Stage(t, { removedMax: 20 });
+  const stage = new Stage(t, { removedQueriesMax: 20 });
   const named = makeQuery('named', 'ann', { isNamed: true });
   stage.queries.add(named, 'SELECT 1');
   stage.queries.finish(named);
@@ -309,7 +310,7 @@ t.test('A (attack): a query whose POST may come again is not forgotten for queri
 
 t.test('A (attack): users of whom nothing is remembered any more take no room', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage(t, { removedMax: 4, resultTimeoutMs: 20 });
+  const stage = new Stage(t, { removedQueriesMax: 4, resultTimeoutMs: 20 });
   for (let user = 0; user < 4; user++) stage.queries.finish(stage.add(`user${user}`));
   clock.tick(60);
   for (let made = 0; made < 4; made++) stage.queries.finish(stage.add('ann'));
@@ -446,7 +447,7 @@ t.test('B2: of a long statement, only the beginning is logged', async (t) => {
 t.test('a client that hangs up and stays away has its statement cancelled, if that is the way', async (t) => {
   const clock = installFakeClock(t);
   const stay = new Stage(t);
-  const cancel = new Stage(t, { disconnectMs: 20 });
+  const cancel = new Stage(t, { onDisconnect: 'cancel', disconnectMs: 20 });
   const poll = (stage: Stage, query: Query): void => {
     stage.queries.hold(query);
     stage.queries.release(query);
@@ -482,7 +483,7 @@ t.test('a client that hangs up and stays away has its statement cancelled, if th
 
 t.test('only its own user brings a query back', async (t) => {
   const clock = installFakeClock(t);
-  const { queries } = new Stage(t, { disconnectMs: 20 });
+  const { queries } = new Stage(t, { onDisconnect: 'cancel', disconnectMs: 20 });
   const query = makeQuery('q', 'ann');
   queries.add(query, 'SELECT 1');
   queries.hungUp(query);

@@ -16,7 +16,7 @@ class Stage {
   onStart: (name: string) => void = () => {};
 
   constructor(t: Test, options: Partial<QueueOptions> = {}) {
-    this.queue = new Queue({ waitingMax: 1_000, waitMs: forever, ...options }, () => this.room > 0);
+    this.queue = new Queue({ queueMax: 1_000, queueWaitMs: forever, ...options }, () => this.room > 0);
     t.teardown(() => this.queue.close());
   }
 
@@ -99,7 +99,7 @@ t.test('B3: of the statements of a user who gets no connection, one is tried', a
 
 t.test('B4: one that is put back is the next of its user, and has waited as long as before', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage(t, { waitMs: 60_000 });
+  const stage = new Stage(t, { queueWaitMs: 60_000 });
   const [a1] = ['a1', 'a2', 'b1'].map((name) => stage.add(name)) as [Waiter];
   t.strictSame(stage.advance(1), ['a1']);
   stage.queue.putBack(a1, 10);
@@ -115,7 +115,7 @@ t.test('B4: one that is put back is the next of its user, and has waited as long
 
 t.test('a place is left by who gives it up, and by who is removed', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage(t, { waitMs: 40 });
+  const stage = new Stage(t, { queueWaitMs: 40 });
   stage.add('a1');
   const a2 = stage.add('a2');
   t.equal(stage.queue.remove(a2), true);
@@ -134,7 +134,7 @@ t.test('a place is left by who gives it up, and by who is removed', async (t) =>
 
 t.test('who has begun does not give up afterwards', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage(t, { waitMs: 20 });
+  const stage = new Stage(t, { queueWaitMs: 20 });
   stage.add('a1');
   stage.advance(1);
   clock.tick(50);
@@ -142,19 +142,19 @@ t.test('who has begun does not give up afterwards', async (t) => {
 });
 
 t.test('the queue is full with as many as may wait', async (t) => {
-  const stage = new Stage(t, { waitingMax: 2 });
+  const stage = new Stage(t, { queueMax: 2 });
   stage.add('a1');
   t.equal(stage.queue.admit('a'), 'admitted');
   const b1 = stage.add('b1');
   t.equal(stage.queue.admit('a'), 'full');
   stage.queue.remove(b1);
   t.equal(stage.queue.admit('a'), 'admitted');
-  const none = new Queue({ waitingMax: 0, waitMs: 1 }, () => true);
+  const none = new Queue({ queueMax: 0, queueWaitMs: 1 }, () => true);
   t.equal(none.admit('a'), 'full', 'of none there is always one too many');
 });
 
 t.test('B (attack): users who wait with all that they may leave places for the next', async (t) => {
-  const stage = new Stage(t, { waitingMax: 1_024 });
+  const stage = new Stage(t, { queueMax: 1_024 });
   const taken = [...'abcd'].map((user) => {
     let count = 0;
     for (; stage.queue.admit(user) === 'admitted'; count++) stage.add(`${user}${count}`);
@@ -205,7 +205,7 @@ t.test('one whose beginning throws does not stop the queue for good', async (t) 
 
 t.test('a closed queue has nobody in it, and nobody gives up', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage(t, { waitMs: 10 });
+  const stage = new Stage(t, { queueWaitMs: 10 });
   stage.add('a1');
   stage.queue.close();
   t.equal(stage.queue.size, 0);

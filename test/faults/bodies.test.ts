@@ -23,11 +23,12 @@ const overHttpCount = figure(5_000, 50_000);
 const lanes = 24;
 const bodyBytesMax = 16 * 1024;
 const limits = {
-  waitSecsMax: 50,
+  bodyBytesMax,
+  waitTimeMsMax: 50_000,
   pageRowsMax: 1_000_000,
   bufferRowsMax: 5_000_000,
-  statementTimeoutSecs: 10,
-  resultTimeoutSecsMax: 4,
+  statementTimeoutMs: 10_000,
+  resultTimeoutMsMax: 4_000,
   paramsMax: 65_535,
   clientSessionBytesMax: 65_536,
 };
@@ -206,7 +207,7 @@ for (const server of await sharedServers()) {
     const sluice = await startSluice([
       ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${name}`, '--drain_secs', '0'],
       ...['--body_bytes_max', `${bodyBytesMax}`, '--wait_time_secs_max', '2'],
-      ...['--result_timeout_secs', '2', '--result_timeout_secs_max', `${limits.resultTimeoutSecsMax}`],
+      ...['--result_timeout_secs', '2', '--result_timeout_secs_max', `${limits.resultTimeoutMsMax / 1_000}`],
       // Of the bodies some open sessions, which are to make room for others soon.
       ...['--session_idle_secs_max', '1', '--statement_timeout_secs', '10'],
     ]);
@@ -526,11 +527,11 @@ function judge(text: string): QueryRequest | null {
   const session = judgeSession(own(body, 'session') ?? (Object.hasOwn(body, 'session') ? null : {}));
   const pagination = judgePagination(own(body, 'pagination') ?? (Object.hasOwn(body, 'pagination') ? null : {}));
   const timeoutSecs = Object.hasOwn(body, 'timeout_secs')
-    ? integer(body, 'timeout_secs', 0, 1, limits.statementTimeoutSecs)
+    ? integer(body, 'timeout_secs', 0, 1, limits.statementTimeoutMs / 1_000)
     : null;
   if (Object.hasOwn(body, 'timeout_secs') && timeoutSecs === null) return null;
   const isKept = Object.hasOwn(body, 'result_timeout_secs');
-  const kept = isKept ? integer(body, 'result_timeout_secs', 0, 1, limits.resultTimeoutSecsMax) : null;
+  const kept = isKept ? integer(body, 'result_timeout_secs', 0, 1, limits.resultTimeoutMsMax / 1_000) : null;
   if (isKept && kept === null) return null;
   const integers = Object.hasOwn(body, 'integers') ? own(body, 'integers') : 'number';
   if (integers !== 'number' && integers !== 'string') return null;
@@ -577,7 +578,7 @@ function judgePagination(pagination: unknown): QueryRequest['pagination'] | null
   const maxRowsInBuffer = integer(pagination, 'max_rows_in_buffer', 5_000_000, 1, limits.bufferRowsMax);
   if (wait === null || maxRowsPerPage === null || maxRowsInBuffer === null) return null;
   return {
-    waitSecs: wait < 0 ? limits.waitSecsMax : Math.min(wait, limits.waitSecsMax),
+    waitSecs: wait < 0 ? limits.waitTimeMsMax / 1_000 : Math.min(wait, limits.waitTimeMsMax / 1_000),
     maxRowsPerPage,
     maxRowsInBuffer,
   };

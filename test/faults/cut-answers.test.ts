@@ -39,7 +39,7 @@ for (const server of await sharedServers()) {
     const login = { user: name };
     const sluice = await startSluice([
       ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${name}`, '--drain_secs', '0', '--connection_idle_secs', '2'],
-      ...['--result_timeout_secs', `${resultTimeoutSecs}`, '--whole_results_max', '10000'],
+      ...['--result_timeout_secs', `${resultTimeoutSecs}`, '--single_page_results_max', '10000'],
     ]);
     t.teardown(async () => {
       await sluice.kill();

@@ -25,14 +25,14 @@ const CHUNKED_JSON = { 'Content-Type': 'application/json', 'Transfer-Encoding': 
 const linuxOnly = { skip: process.platform !== 'linux' };
 
 const OPTIONS: ServerOptions = {
-  host: '127.0.0.1',
-  port: 0,
-  connectionsMax: 100,
+  httpHandlerHost: '127.0.0.1',
+  httpHandlerPort: 0,
+  httpConnectionsMax: 100,
   headerBytesMax: 16 * 1024,
-  pipelinedMax: 10,
+  pipelinedRequestsMax: 10,
   pipelinedBytesMax: 1024 * 1024,
   requestTimeoutMs: 30_000,
-  idleTimeoutMs: 60_000,
+  httpIdleMs: 60_000,
   certificate: null,
   hostNames: new HostNames('127.0.0.1', ''),
   cors: null,
@@ -386,7 +386,7 @@ t.test('a client that drips its request is not let drip for ever', async (t) => 
 
 t.test('a connection on which nothing happens is closed', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
-    idleTimeoutMs: 200,
+    httpIdleMs: 200,
   });
   const idle = await exchange(url, requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' }));
   t.equal(idle.replies[0]?.status, 200);
@@ -538,7 +538,7 @@ t.test('B (attack): requests that are sent ahead on all connections share one me
 });
 
 t.test('requests that are sent ahead from one address leave memory for those of another', linuxOnly, async (t) => {
-  const { url } = await start(t, () => {}, { pipelinedBytesMax: 100 * 1024, pipelinedMax: 100 });
+  const { url } = await start(t, () => {}, { pipelinedBytesMax: 100 * 1024, pipelinedRequestsMax: 100 });
   const port = Number(new URL(url).port);
   const request = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
   const greedy = Array.from({ length: 20 }, () => connectTo(url));
@@ -685,12 +685,12 @@ t.test('HTTP/1.0, Expect: 100-continue and HEAD are answered as they should be',
 t.test('two servers cannot listen on one port, and the second says so', async (t) => {
   const { url } = await start(t, () => {});
   const port = Number(new URL(url).port);
-  const second = new HttpServer({ ...OPTIONS, port }, {} as Site, () => {});
+  const second = new HttpServer({ ...OPTIONS, httpHandlerPort: port }, {} as Site, () => {});
   await t.rejects(second.listen(), { message: /EADDRINUSE.*--http_handler_port$/, cause: { code: 'EADDRINUSE' } });
 });
 
 t.test('the address is a URL, for IPv6 too', async (t) => {
-  const server = new HttpServer({ ...OPTIONS, host: '::1' }, {} as Site, () => {});
+  const server = new HttpServer({ ...OPTIONS, httpHandlerHost: '::1' }, {} as Site, () => {});
   const url = await server.listen();
   t.match(url, /^http:\/\/\[::1\]:\d+$/);
   await server.close(0);

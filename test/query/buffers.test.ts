@@ -6,7 +6,7 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 function buffersOf(options: Partial<BuffersOptions> = {}): Buffers {
-  return new Buffers({ bytesMax: 8 * MiB, heldBytesMax: 100 * MiB, queryBytesMax: 4 * MiB, ...options });
+  return new Buffers({ bufferBytesMax: 8 * MiB, resultsBytesMax: 100 * MiB, queryBufferBytesMax: 4 * MiB, ...options });
 }
 
 t.test('every query begins with the same window, however many there are', async (t) => {
@@ -14,11 +14,11 @@ t.test('every query begins with the same window, however many there are', async 
   t.equal(buffers.floorBytes, 256 * KiB);
   new Share(buffers, 'u').set(7 * MiB, 0);
   t.equal(buffers.floorBytes, 256 * KiB);
-  t.equal(buffersOf({ queryBytesMax: 1_000 }).floorBytes, 1_000, 'unless no query may have so much');
+  t.equal(buffersOf({ queryBufferBytesMax: 1_000 }).floorBytes, 1_000, 'unless no query may have so much');
 });
 
 t.test('there is room for one more as long as it could have its window', async (t) => {
-  const buffers = buffersOf({ bytesMax: MiB });
+  const buffers = buffersOf({ bufferBytesMax: MiB });
   const share = new Share(buffers, 'u');
   share.set(MiB - 256 * KiB, 0);
   t.equal(buffers.hasRoomFor('v'), true);
@@ -31,7 +31,7 @@ t.test('there is room for one more as long as it could have its window', async (
 t.test(
   'B1: one user takes three quarters of the memory at most, and what is left is shared in the same way',
   async (t) => {
-    const buffers = buffersOf({ bytesMax: 64 * MiB });
+    const buffers = buffersOf({ bufferBytesMax: 64 * MiB });
     const begun = (user: string): number => {
       let count = 0;
       for (; buffers.hasRoomFor(user); count++) new Share(buffers, user).set(buffers.floorBytes, 0);
@@ -43,7 +43,7 @@ t.test(
 );
 
 t.test('a user whose large rows exceed the budget leaves the others what it always leaves them', async (t) => {
-  const buffers = buffersOf({ bytesMax: 64 * MiB });
+  const buffers = buffersOf({ bufferBytesMax: 64 * MiB });
   new Share(buffers, 'a').set(200 * MiB, 200 * MiB);
   t.notOk(buffers.hasRoomFor('a'));
   const shares: Share[] = [];
@@ -54,7 +54,7 @@ t.test('a user whose large rows exceed the budget leaves the others what it alwa
 });
 
 t.test('B1: when there is too much, it is too much for those alone who hold more than their part', async (t) => {
-  const buffers = buffersOf({ heldBytesMax: 100 });
+  const buffers = buffersOf({ resultsBytesMax: 100 });
   const [large, small] = [new Share(buffers, 'a'), new Share(buffers, 'b')];
   large.set(99, 99);
   small.set(2, 2);
@@ -66,7 +66,7 @@ t.test('B1: when there is too much, it is too much for those alone who hold more
 });
 
 t.test('there is too much when rows take more than they may at the very most, and not at the limit', async (t) => {
-  const buffers = buffersOf({ heldBytesMax: 100 });
+  const buffers = buffersOf({ resultsBytesMax: 100 });
   const share = new Share(buffers, 'u');
   share.set(100, 100);
   t.equal(share.isOver, false);
@@ -78,18 +78,18 @@ t.test('there is too much when rows take more than they may at the very most, an
 });
 
 t.test('a window grows by doubling, up to what a query may have', async (t) => {
-  const buffers = buffersOf({ bytesMax: 100 * MiB });
+  const buffers = buffersOf({ bufferBytesMax: 100 * MiB });
   const windows: number[] = [];
   for (let window = buffers.floorBytes; windows.at(-1) !== window; window = buffers.grown(window)) windows.push(window);
   t.strictSame(
     windows.map((bytes) => bytes / KiB),
     [256, 512, 1_024, 2_048, 4_096],
   );
-  t.equal(buffersOf({ queryBytesMax: 300 * KiB }).grown(256 * KiB), 300 * KiB);
+  t.equal(buffersOf({ queryBufferBytesMax: 300 * KiB }).grown(256 * KiB), 300 * KiB);
 });
 
 t.test('windows grow only while less than half of the memory is set aside', async (t) => {
-  const buffers = buffersOf({ bytesMax: 8 * MiB });
+  const buffers = buffersOf({ bufferBytesMax: 8 * MiB });
   const share = new Share(buffers, 'u');
   share.set(4 * MiB - 256 * KiB, 0);
   t.equal(buffers.grown(256 * KiB), 512 * KiB, 'up to the half');
@@ -98,7 +98,7 @@ t.test('windows grow only while less than half of the memory is set aside', asyn
 });
 
 t.test('a window shrinks by what is free, down to the least, while more than half is set aside', async (t) => {
-  const buffers = buffersOf({ bytesMax: 8 * MiB });
+  const buffers = buffersOf({ bufferBytesMax: 8 * MiB });
   const share = new Share(buffers, 'u');
   share.set(4 * MiB, 0);
   t.equal(buffers.shrunk(2 * MiB, MiB), 2 * MiB, 'memory is not scarce');
@@ -147,7 +147,10 @@ t.test('whatever queries come, grow, shrink and go, the sums are right and the b
   const random = seeded(t);
   for (let run = 0; run < 30; run++) {
     const bytesMax = 1 * MiB + random(16 * MiB);
-    const buffers = buffersOf({ bytesMax, queryBytesMax: pick(random, [100 * KiB, MiB, 5 * MiB]) });
+    const buffers = buffersOf({
+      bufferBytesMax: bytesMax,
+      queryBufferBytesMax: pick(random, [100 * KiB, MiB, 5 * MiB]),
+    });
     const queries: { share: Share; window: number; held: number }[] = [];
     let shrunk = 0;
     for (let step = 0; step < 500; step++) {

@@ -13,7 +13,11 @@ class Stage {
   readonly granted: string[] = [];
 
   constructor(bytesMax = 64 * MiB) {
-    this.buffers = new Buffers({ bytesMax, heldBytesMax: 1024 * MiB, queryBytesMax: 16 * MiB });
+    this.buffers = new Buffers({
+      bufferBytesMax: bytesMax,
+      resultsBytesMax: 1024 * MiB,
+      queryBufferBytesMax: 16 * MiB,
+    });
     this.rows = new LargeRows(this.buffers);
     this.buffers.onRoom = () => this.rows.advance();
   }

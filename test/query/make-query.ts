@@ -16,6 +16,6 @@ export function makeQuery(id = 'q', owner = 'ann', more: Partial<QueryIdentity> 
       gzipLevel: 0,
       timeout: { ms: forever, isAsked: false },
     },
-    new Buffers({ bytesMax: 1_000_000, heldBytesMax: 1_000_000, queryBytesMax: 1_000 }),
+    new Buffers({ bufferBytesMax: 1_000_000, resultsBytesMax: 1_000_000, queryBufferBytesMax: 1_000 }),
   );
 }

@@ -28,7 +28,12 @@ const limits: QueryLimits = {
 
 /** Room for many queries, of which each may have 10,000 bytes from its beginning on. */
 function buffersOf(changed: Partial<BuffersOptions> = {}): Buffers {
-  return new Buffers({ bytesMax: 1_000_000, heldBytesMax: 1_000_000, queryBytesMax: 10_000, ...changed });
+  return new Buffers({
+    bufferBytesMax: 1_000_000,
+    resultsBytesMax: 1_000_000,
+    queryBufferBytesMax: 10_000,
+    ...changed,
+  });
 }
 
 /** A query with the session's side of its statement in the test's hands. */
@@ -246,7 +251,7 @@ t.test('a full buffer is handed out rather than waited with', async (t) => {
   byRows.start().rows(batchOf(['[1]', '[2]']), false);
   t.equal((await byRows.page(0)).rows.count, 2, 'max_rows_in_buffer');
   byRows.query.cancel(causes.cancelled());
-  const byBytes = new Stage({ pageRows: 1_000, pageBytes: 1_000 }, buffersOf({ queryBytesMax: 1_000 }));
+  const byBytes = new Stage({ pageRows: 1_000, pageBytes: 1_000 }, buffersOf({ queryBufferBytesMax: 1_000 }));
   // The commas between batches are no part of the credit, so a buffer can be full a little before the page is.
   byBytes.start().rows(sized(500, 499), false);
   t.equal((await byBytes.page(0)).rows.count, 2, 'bytes of the buffer');
@@ -285,7 +290,7 @@ t.test('an empty poll gives no credit', async (t) => {
 t.test('what was received, what was handed out and what is credited add up, whatever the sizes', async (t) => {
   const random = seeded(t);
   for (let run = 0; run < 50; run++) {
-    const buffers = buffersOf({ bytesMax: 1_000_000_000, heldBytesMax: 1_000_000_000 });
+    const buffers = buffersOf({ bufferBytesMax: 1_000_000_000, resultsBytesMax: 1_000_000_000 });
     const stage = new Stage({ waitMs: 0, pageRows: 1 + random(20) }, buffers);
     const observer = stage.start();
     let sent = 0;
@@ -349,7 +354,7 @@ t.test('the buffers count the rows that wait and the last page, and no more', as
 t.test(
   'a statement whose rows no longer fit into the memory for all fails with 90010 and gives its room back',
   async (t) => {
-    const buffers = buffersOf({ heldBytesMax: 100 });
+    const buffers = buffersOf({ resultsBytesMax: 100 });
     const other = new Stage({}, buffers);
     other.start().rows(sized(60), false);
     const stage = new Stage({}, buffers);
@@ -718,7 +723,7 @@ t.test(
   async (t) => {
     const stage = new Stage(
       { pageRows: 2, pageBytes: 1_000_000, bufferRows: 1_000 },
-      buffersOf({ queryBytesMax: 5_000_000 }),
+      buffersOf({ queryBufferBytesMax: 5_000_000 }),
     );
     const observer = stage.start();
     const batches = [sized(20_000, 20_000, 20_000), sized(30_000, 30_000), sized(9, 9), sized(50_000), sized(60_000)];
@@ -767,7 +772,7 @@ t.test(
 );
 
 t.test('the memory of a result that is removed is given back, but for that of answers on their way', async (t) => {
-  const stage = new Stage({ pageRows: 2, pageBytes: 1_000_000 }, buffersOf({ queryBytesMax: 5_000_000 }));
+  const stage = new Stage({ pageRows: 2, pageBytes: 1_000_000 }, buffersOf({ queryBufferBytesMax: 5_000_000 }));
   const observer = stage.start();
   const batch = sized(20_000, 20_000, 20_000);
   const other = sized(50_000);
@@ -835,7 +840,7 @@ t.test('B1: large columns count as memory of the result, until it is removed', a
   stage.query.remove(causes.cancelled());
   t.equal(stage.buffers.heldBytes, 0);
 
-  const larger = new Stage({}, buffersOf({ heldBytesMax: 100_000 }));
+  const larger = new Stage({}, buffersOf({ resultsBytesMax: 100_000 }));
   larger.start().columns(named(1_000));
   t.match(larger.query.snapshot(), { state: { failure: { code: 90010 } }, columns: [] });
   t.equal(larger.buffers.heldBytes, 0, 'what cannot be held is let go');
@@ -916,7 +921,7 @@ t.test(
 t.test(
   'a statement whose rows are read as they come gets more of a window each time, if there is memory',
   async (t) => {
-    const buffers = buffersOf({ bytesMax: 4_000_000, queryBytesMax: 1_000_000 });
+    const buffers = buffersOf({ bufferBytesMax: 4_000_000, queryBufferBytesMax: 1_000_000 });
     const stage = new Stage({ waitMs: 0 }, buffers);
     const observer = stage.start();
     const floor = buffers.floorBytes;
@@ -935,7 +940,7 @@ t.test(
 );
 
 t.test('no window grows while half of the memory is set aside', async (t) => {
-  const buffers = buffersOf({ bytesMax: 1_000_000, queryBytesMax: 1_000_000 });
+  const buffers = buffersOf({ bufferBytesMax: 1_000_000, queryBufferBytesMax: 1_000_000 });
   const others = [new Stage({}, buffers), new Stage({}, buffers)];
   for (const other of others) other.start();
   const stage = new Stage({}, buffers);
@@ -948,7 +953,7 @@ t.test('no window grows while half of the memory is set aside', async (t) => {
 });
 
 t.test('a window shrinks as its rows are handed out, while memory is scarce, and never below the least', async (t) => {
-  const buffers = buffersOf({ bytesMax: 3_000_000, queryBytesMax: 1_000_000 });
+  const buffers = buffersOf({ bufferBytesMax: 3_000_000, queryBufferBytesMax: 1_000_000 });
   const stage = new Stage({ waitMs: 0, pageRows: 1_000, pageBytes: 1_000_000 }, buffers);
   const observer = stage.start();
   const sent = [sized(400_000), sized(300_000), sized(200_000)];
@@ -972,9 +977,9 @@ t.test('credit and window add up, however windows grow and shrink', async (t) =>
   const random = seeded(t);
   for (let run = 0; run < 40; run++) {
     const buffers = buffersOf({
-      bytesMax: 2_000_000 + random(4_000_000),
-      heldBytesMax: 1_000_000_000,
-      queryBytesMax: 1_500_000,
+      bufferBytesMax: 2_000_000 + random(4_000_000),
+      resultsBytesMax: 1_000_000_000,
+      queryBufferBytesMax: 1_500_000,
     });
     const others: Stage[] = [];
     const stage = new Stage({ waitMs: 0, pageRows: 1 + random(20), bufferRows: 1_000_000 }, buffers);
@@ -1118,7 +1123,7 @@ t.test('a removal while rows are to come gives all back, and answers who waits',
 });
 
 t.test('rows after the end that no longer fit into the memory for all fail what had succeeded', async (t) => {
-  const stage = new Stage({}, buffersOf({ heldBytesMax: 100 }));
+  const stage = new Stage({}, buffersOf({ resultsBytesMax: 100 }));
   const observer = stage.start(true, 'INSERT INTO t VALUES (1) RETURNING a');
   observer.ended(outcome, 1);
   observer.rows(sized(200), true);
@@ -1191,7 +1196,7 @@ t.test('a statement that is run once more does not hold the memory that it may h
 });
 
 t.test('a large row that finds no room on disk counts as held, and too much of that fails the statement', async (t) => {
-  const buffers = buffersOf({ heldBytesMax: 1_000 });
+  const buffers = buffersOf({ resultsBytesMax: 1_000 });
   const stage = new Stage({}, buffers);
   const observer = stage.start();
   observer.unwritten(900);

@@ -116,7 +116,7 @@ async function start(
     `mysql://root@127.0.0.1:${port}/${name}`,
     '--drain_secs',
     '0',
-    '--whole_results_max',
+    '--single_page_results_max',
     '3',
   ]);
   t.teardown(async () => {

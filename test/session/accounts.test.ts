@@ -29,7 +29,7 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
     leases.close();
     workers.close();
   });
-  const defaults = { cacheMs: 60_000, cacheMax: 100, loginsMax: 4, failuresMax: 60 };
+  const defaults = { authCacheMs: 60_000, authCacheMax: 100, loginsMax: 4, authFailuresMax: 60 };
   const failed: ServiceEvent[] = [];
   const accounts = new Accounts({ ...defaults, ...options }, leases, (event) => {
     (event.type === 'login_failed' ? failed : events).push(event);
@@ -38,7 +38,7 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
 }
 
 t.test('B (attack): logins that guess leave room for credentials that were right before', async (t) => {
-  const { accounts } = openAccounts(t, { loginsMax: 4, cacheMs: 0 });
+  const { accounts } = openAccounts(t, { loginsMax: 4, authCacheMs: 0 });
   await accounts.verify({ user: 'anna', password: 'a' });
   const guesses = [1, 2, 3].map((number) => accounts.verify({ user: `guess${number}`, password: '' }));
   await t.rejects(async () => accounts.verify({ user: 'guess4', password: '' }), { message: /--logins_max/ });
@@ -58,7 +58,7 @@ t.test('an accepted pair is trusted for a while without asking again', async (t)
 
 t.test('a clock that is set back does not make a pair trusted for longer', async (t) => {
   const clock = installFakeClock(t);
-  const { accounts, workers } = openAccounts(t, { cacheMs: 50 });
+  const { accounts, workers } = openAccounts(t, { authCacheMs: 50 });
   await accounts.verify({ user: 'anna', password: 'a' });
   clock.setSystemTime(Date.now() - 3_600_000);
   clock.tick(49);
@@ -105,7 +105,7 @@ t.test('a refused pair is asked about each time', async (t) => {
 
 t.test('trust ends with its time, and then the database decides anew', async (t) => {
   const clock = installFakeClock(t);
-  const { accounts, workers } = openAccounts(t, { cacheMs: 50 });
+  const { accounts, workers } = openAccounts(t, { authCacheMs: 50 });
   const pair = { user: 'anna', password: 'a' };
   await accounts.verify(pair);
   workers.refusalFor = () => denied;
@@ -116,7 +116,7 @@ t.test('trust ends with its time, and then the database decides anew', async (t)
 });
 
 t.test('without a cache every request asks the database', async (t) => {
-  const { accounts, workers } = openAccounts(t, { cacheMs: 0 });
+  const { accounts, workers } = openAccounts(t, { authCacheMs: 0 });
   for (let attempt = 1; attempt <= 3; attempt++) {
     await accounts.verify({ user: 'anna', password: 'a' });
     t.equal(workers.connections.length, attempt);
@@ -149,7 +149,7 @@ t.test('logins under way are bounded, and those refused for it are not called wr
 });
 
 t.test('the number of trusted pairs is bounded; the oldest goes first', async (t) => {
-  const { accounts, workers } = openAccounts(t, { cacheMax: 2 });
+  const { accounts, workers } = openAccounts(t, { authCacheMax: 2 });
   for (const user of ['a', 'b', 'c']) await accounts.verify({ user, password: '' });
   await accounts.verify({ user: 'b', password: '' });
   await accounts.verify({ user: 'c', password: '' });
@@ -162,7 +162,7 @@ t.test(
   'after too many wrong passwords the database is not asked about that user until the minute is over',
   async (t) => {
     installFakeClock(t);
-    const { accounts, workers, events, failed } = openAccounts(t, { failuresMax: 3 });
+    const { accounts, workers, events, failed } = openAccounts(t, { authFailuresMax: 3 });
     workers.refusalFor = ({ password }) => (password.startsWith('wrong') ? denied : null);
     const attempt = async (user: string, password: string) => accounts.verify({ user, password });
     await attempt('anna', 'known');
@@ -194,7 +194,7 @@ t.test(
   'the minute of a user begins with the first wrong password, and the next one with the first after it',
   async (t) => {
     const clock = installFakeClock(t);
-    const { accounts, workers, events } = openAccounts(t, { failuresMax: 1 });
+    const { accounts, workers, events } = openAccounts(t, { authFailuresMax: 1 });
     workers.refusalFor = () => denied;
     const attempt = async () => accounts.verify({ user: 'anna', password: `${clock.now}` });
     await t.rejects(attempt(), RefusedError);
@@ -208,7 +208,7 @@ t.test(
 );
 
 t.test('a pair that was accepted is asked about again though its user is blocked, until it is refused', async (t) => {
-  const { accounts, workers } = openAccounts(t, { failuresMax: 1, cacheMs: 0 });
+  const { accounts, workers } = openAccounts(t, { authFailuresMax: 1, authCacheMs: 0 });
   const right = async () => accounts.verify({ user: 'anna', password: 'right' });
   await right();
   workers.refusalFor = ({ password }) => (password === 'right' ? null : denied);
@@ -223,7 +223,7 @@ t.test('a pair that was accepted is asked about again though its user is blocked
 });
 
 t.test('a database that cannot be reached is no wrong password, and neither is a right one', async (t) => {
-  const { accounts, workers } = openAccounts(t, { failuresMax: 1, cacheMax: 1 });
+  const { accounts, workers } = openAccounts(t, { authFailuresMax: 1, authCacheMax: 1 });
   workers.refusalFor = () => ({ ...denied, kind: 'unavailable' });
   for (let number = 0; number < 3; number++) {
     await t.rejects(async () => accounts.verify({ user: 'anna', password: `${number}` }), RefusedError);
@@ -235,7 +235,7 @@ t.test('a database that cannot be reached is no wrong password, and neither is a
 });
 
 t.test('logins under way count, so that no more than the limit are asked about at once', async (t) => {
-  const { accounts, workers } = openAccounts(t, { failuresMax: 2, loginsMax: 10 });
+  const { accounts, workers } = openAccounts(t, { authFailuresMax: 2, loginsMax: 10 });
   workers.refusalFor = () => 'later';
   const attempt = async (password: string) => accounts.verify({ user: 'anna', password });
   // Two of the same pair are one login.
@@ -256,7 +256,7 @@ t.test('logins under way count, so that no more than the limit are asked about a
 });
 
 t.test('users with wrong passwords are remembered up to a number; the oldest is forgotten first', async (t) => {
-  const { accounts, workers } = openAccounts(t, { failuresMax: 1, cacheMax: 2 });
+  const { accounts, workers } = openAccounts(t, { authFailuresMax: 1, authCacheMax: 2 });
   workers.refusalFor = () => denied;
   const attempt = async (user: string) => accounts.verify({ user, password: `${workers.connections.length}` });
   for (const user of ['anna', 'ben']) await t.rejects(attempt(user), RefusedError);

@@ -35,7 +35,7 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
       sessionsMax: 2,
       sessionsPerUserMax: 2,
       sessionIdleMsMax: 60_000,
-      heldIdleMs: 60_000,
+      pinnedSessionIdleMs: 60_000,
       endedMax: 10,
       sessionQueueMax: 8,
       ...options,
@@ -190,7 +190,7 @@ t.test('a carried session is held for as long as its state asks for that', async
 
 t.test('a session that is held too long without a sign ends, and it is remembered why', async (t) => {
   const clock = installFakeClock(t);
-  const opened = openSessions(t, { heldIdleMs: 60 });
+  const opened = openSessions(t, { pinnedSessionIdleMs: 60 });
   const { session, connection, run } = await openClientManaged(opened, 'laptop');
   await run(begun);
   for (let sign = 0; sign < 5; sign++) {

@@ -40,7 +40,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
     this.#server = {
       handles: new Handles(),
       zones: new Set(),
-      resultTimeoutSecs: services.resultTimeoutSecs,
+      resultTimeoutMs: services.resultTimeoutMs,
       version: services.databaseVersion,
     };
     this.#clientSessions = new ClientSessions(this.#server, services);

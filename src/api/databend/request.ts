@@ -68,7 +68,7 @@ export function parse(bytes: Buffer, limits: RequestLimits): DatabendBody {
   if (bytes.length > sessionBytesMax && JSON.stringify(carried).length > sessionBytesMax) {
     throw new InvalidRequestError(`"session" is larger than ${sessionBytesMax} bytes (--client_session_bytes_max)`);
   }
-  const resultTimeoutSecs = resultTimeoutSecsOf(carried, limits.resultTimeoutSecsMax);
+  const resultTimeoutSecs = resultTimeoutSecsOf(carried, limits.resultTimeoutMsMax / 1_000);
   const { wait_time_secs, max_rows_per_page, max_rows_in_buffer } = pagination ?? {};
   return {
     session: carried,

@@ -15,7 +15,7 @@ import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
 /** What all answers have in common. */
 export interface DatabendServer {
   readonly handles: Handles;
-  readonly resultTimeoutSecs: number;
+  readonly resultTimeoutMs: number;
   /** Values of `time_zone` that the database has taken. */
   readonly zones: Set<string>;
   /** The database's own, by which clients tell what a server can; empty as long as it is not known. */
@@ -92,7 +92,7 @@ export class DatabendReplies implements QueryReplies {
     this.#session = session;
     this.heapBytes = heapBytes(session);
     this.#settings = session.settings;
-    this.#resultTimeoutSecs = resultTimeoutSecs ?? server.resultTimeoutSecs;
+    this.#resultTimeoutSecs = resultTimeoutSecs ?? server.resultTimeoutMs / 1_000;
     this.readsFinalAlone = readsFinalAlone;
     const { firstWord, hasRollup } = traits ?? { firstWord: firstWordOf(sql), hasRollup: mentionsRollup(sql) };
     this.#counted = counted[firstWord ?? ''] ?? null;

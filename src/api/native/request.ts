@@ -53,7 +53,7 @@ export function parse(bytes: Buffer, limits: RequestLimits): NativeBody {
     result_timeout_secs: kept,
   } = body as QueryRequestBody;
   checkWellFormed(sql, 'sql');
-  const keptMax = limits.resultTimeoutSecsMax;
+  const keptMax = limits.resultTimeoutMsMax / 1_000;
   const request: QueryRequest = {
     sql,
     ...(params === undefined ? {} : { params: paramsOf(params, 'values') }),
@@ -62,7 +62,7 @@ export function parse(bytes: Buffer, limits: RequestLimits): NativeBody {
         ? { type: 'new', database: databaseOf(session.database), maxIdleSecs: session.max_idle_time ?? 0 }
         : { type: 'existing', id: session.id },
     pagination: paginationOf(pagination, defaultWaitSecs, limits),
-    timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutSecs),
+    timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutMs / 1_000),
     ...(integers === 'string' ? { cells: 'typed, large integers as strings' } : {}),
     ...(kept === undefined ? {} : { resultTimeoutSecs: bounded('result_timeout_secs', kept, kept, keptMax) }),
   };

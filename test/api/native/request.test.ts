@@ -93,7 +93,7 @@ t.test('the wait is clamped at both ends', async (t) => {
   ] as const) {
     t.equal(parse({ sql: '', pagination: { wait_time_secs: asked } }).pagination.waitSecs, expected, `${asked}`);
   }
-  t.equal(parse({ sql: '' }, { waitSecsMax: 0 }).pagination.waitSecs, 0, 'the default is clamped too');
+  t.equal(parse({ sql: '' }, { waitTimeMsMax: 0 }).pagination.waitSecs, 0, 'the default is clamped too');
 });
 
 t.test('the rows of a page and of the buffer go from 1 up to the options', async (t) => {

@@ -1,0 +1,22 @@
+import { defaultPerUserMax, type SharedLimit } from '../share.ts';
+import type { Config } from './config.ts';
+
+/** `--connections_per_user_max`, with its default worked out. */
+export function connectionsPerUserMax({ connectionsMax, connectionsPerUserMax }: Config['connections']): number {
+  return perUserMaxOf(connectionsMax, connectionsPerUserMax);
+}
+
+/** The limit of the memory for requests. */
+export function requestMemoryLimit({ requestBytesMax, requestBytesPerUserMax }: Config['memory']): SharedLimit {
+  return { max: requestBytesMax, perUserMax: perUserMaxOf(requestBytesMax, requestBytesPerUserMax) };
+}
+
+/** @param perUserMax 0: the default */
+function perUserMaxOf(max: number, perUserMax: number): number {
+  return perUserMax === 0 ? defaultPerUserMax(max) : Math.min(perUserMax, max);
+}
+
+/** The limits of one request. It may always ask for the default of `--result_timeout_secs`. */
+export function requestLimits({ requests, queries }: Config): Config['requests'] {
+  return { ...requests, resultTimeoutMsMax: Math.max(requests.resultTimeoutMsMax, queries.resultTimeoutMs) };
+}

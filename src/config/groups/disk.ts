@@ -1,0 +1,32 @@
+import { bytes, GiB, milliseconds, TiB, text } from '../option.ts';
+
+export const disk = {
+  title: 'Disk',
+  options: {
+    data_dir: text({
+      placeholder: 'FOLDER',
+      default: 'sluice-data',
+      help: 'Folder for the files of the private MariaDB, rows on disk, and a journal of the open database connections.',
+    }),
+    spill_bytes_max: bytes({
+      default: GiB,
+      min: 0,
+      max: TiB,
+      help:
+        'Rows of one query that are kept on disk when its memory is full. When this is full too, the database waits. 0 ' +
+        'keeps no rows on disk.',
+    }),
+    spill_total_bytes_max: bytes({
+      default: 10 * GiB,
+      min: 0,
+      max: TiB,
+      help: 'Rows of all queries that are kept on disk.',
+    }),
+    spill_wait_ms: milliseconds({
+      default: 100,
+      min: 0,
+      max: 3_600_000,
+      help: 'How long the memory of a query must be full before its rows are written to disk.',
+    }),
+  },
+} as const;

@@ -1,0 +1,79 @@
+import type { Config } from './config.ts';
+import { ConfigError } from './config-error.ts';
+import { requestMemoryLimit } from './derived.ts';
+import { parseFlags } from './flags.ts';
+import { type GivenValue, memberName, type OptionGroup, readValue } from './option.ts';
+import { groups } from './options.ts';
+
+export type Command =
+  | { readonly type: 'help' }
+  | { readonly type: 'version' }
+  | { readonly type: 'serve'; readonly config: Config };
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Each option, and its names in the places where it occurs. */
+const settings = Object.entries<OptionGroup>(groups).flatMap(([group, { options }]) =>
+  Object.entries(options).map(([name, option]) => ({
+    group,
+    name,
+    option,
+    member: memberName(name),
+    flag: `--${name}`,
+    variable: `SLUICE_${name.toUpperCase()}`,
+  })),
+);
+
+/**
+ * Reads the command line and the environment. A flag wins over the environment.
+ * @throws ConfigError
+ */
+export function readCommand(args: readonly string[], environment: Environment): Command {
+  const flags = parseFlags(args);
+  if (flags.help) return { type: 'help' };
+  if (flags.version) return { type: 'version' };
+  const config: Record<string, Record<string, unknown>> = {};
+  for (const { group, name, option, member, flag, variable } of settings) {
+    const given = givenBy(flag, flags.values[name]) ?? givenBy(variable, environment[variable]);
+    config[group] ??= {};
+    config[group][member] = readValue(option, given);
+  }
+  for (const group of Object.values(config)) Object.freeze(group);
+  // The type of `Config` is made from the same table.
+  const checked = Object.freeze(config) as unknown as Config;
+  check(checked);
+  return { type: 'serve', config: checked };
+}
+
+function givenBy(source: string, text: string | undefined): GivenValue | undefined {
+  return text === undefined ? undefined : { text, source };
+}
+
+/** Bytes of request memory for each byte of a body: the body, and its statement with two bytes per character, are held at once. */
+const requestBytesPerBodyByte = 4;
+
+/** Checks options against each other. @throws ConfigError */
+function check({ listening, memory, requests, results, http }: Config): void {
+  if (memory.queryBufferBytesMax < results.pageBytesMax) {
+    throw new ConfigError('--query_buffer_bytes_max must not be less than --page_bytes_max, or no page could fill');
+  }
+  if (memory.resultsBytesMax < memory.bufferBytesMax) {
+    throw new ConfigError(
+      '--results_bytes_max must not be less than --buffer_bytes_max, or statements would fail that could wait',
+    );
+  }
+  const requestBytesMin = requestBytesPerBodyByte * requests.bodyBytesMax;
+  if (requestMemoryLimit(memory).perUserMax < requestBytesMin) {
+    const name = memory.requestBytesPerUserMax === 0 ? 'request_bytes_max' : 'request_bytes_per_user_max';
+    throw new ConfigError(
+      `--${name} must leave one user at least ${requestBytesMin} bytes, ${requestBytesPerBodyByte} times --body_bytes_max, or ` +
+        'large bodies would always be refused',
+    );
+  }
+  if ((listening.tlsCert === '') !== (listening.tlsKey === '')) {
+    throw new ConfigError('--tls_cert and --tls_key are given together or not at all');
+  }
+  if (http.httpIdleMs <= requests.waitTimeMsMax) {
+    throw new ConfigError('--http_idle_secs must be more than --wait_time_secs_max, or polls would be cut off');
+  }
+}
