@@ -79,7 +79,7 @@ export class Statements {
   }
 
   /**
-   * Runs the statement there, and tells the query what becomes of it.
+   * Runs the statement there. The query observes it.
    * @param onMoved called if the session ends without loss before its turn, and it runs in a session of its own
    */
   run(query: Query, body: QueryRequest, account: Account, place: Place, onMoved: () => void = () => {}): void {
@@ -255,8 +255,8 @@ export function isSession(place: Place): place is Session {
 }
 
 /**
- * What becomes of a statement whose connection the database has refused: it fails if it is the reason, and waits if the database
- * accepts no more connections.
+ * Decides about a statement whose connection the database has refused. It waits if the database has no free connection, else it
+ * fails.
  */
 function placeOfRefusal(error: unknown): Failure | null {
   const refusal = error instanceof RefusedError ? error.refusal : null;
