@@ -3,28 +3,28 @@ import type { Config } from './config/config.ts';
 import type { Observe, ServiceEvent } from './events.ts';
 import { isOutOfDescriptors } from './troubles.ts';
 
-/** Lines that wait to be written take so much memory at most; further ones are dropped and counted. */
+/** Limit of the memory for lines that wait to be written. Further lines are dropped and counted. */
 const bufferedBytesMax = 8 * 1024 * 1024;
 
-/** Lines are written together, as a write for each would cost more than the line: when they are so long, or after so long. */
+/** Lines are written together, as a write costs more than a line: at this length in characters, or after this time. */
 const writeCharacters = 32 * 1024;
 const writeMs = 10;
 
-/** The end of the process waits so long for the log to be written. */
+/** How long the end of the process waits for the log to be written. */
 const flushMs = 1_000;
 
 export interface Log {
   readonly observe: Observe;
-  /** Resolves when all lines are written, or after a while. */
+  /** Resolves when all lines are written, or after `flushMs`. */
   flush(): Promise<void>;
 }
 
 /**
- * Writes events as JSON lines to standard error, which leaves standard output to what a person is to read. Writing does not
- * block the thread; what waits is written at the exit of the process.
+ * Writes events as JSON lines to standard error; standard output is for people. Writing does not block the thread. Lines that
+ * still wait are written when the process exits.
  */
 export function openLog(level: Config['log']['logLevel']): Log {
-  // The library measures all that it has gathered again with each line, so it is given many lines at once.
+  // With each write, pino measures its whole buffer again. So it is given many lines at once.
   let lines = '';
   let isWriteDue = false;
   const write = (): void => {
@@ -39,7 +39,7 @@ export function openLog(level: Config['log']['logLevel']): Log {
       write();
     }, writeMs);
   };
-  // Before the library's own listener, which writes what it has been given.
+  // Registered before pino's own listener, which writes pino's buffer.
   process.once('exit', write);
   const destination = pino.destination({ dest: 2, sync: false, minLength: 1, maxLength: bufferedBytesMax });
   const gather = (line: string): void => {
@@ -47,13 +47,13 @@ export function openLog(level: Config['log']['logLevel']): Log {
     if (lines.length >= writeCharacters) write();
     else if (!isWriteDue) writeLater();
   };
-  // The type of an event is its message, and no member.
+  // The type of an event is the message of its line, not a member.
   const log = pino({ level, base: null, serializers: { type: () => undefined } }, { write: gather });
   const observe: Observe = (event) => {
     const eventLevel = levelOf(event);
     if (!log.isLevelEnabled(eventLevel)) return;
-    const told = 'error' in event ? { ...event, error: undefined, err: describe(event.error) } : event;
-    log[eventLevel](told, event.type);
+    const members = 'error' in event ? { ...event, error: undefined, err: describe(event.error) } : event;
+    log[eventLevel](members, event.type);
   };
   countDrops(destination, observe);
   const flush = (): Promise<void> =>
@@ -68,7 +68,7 @@ export function openLog(level: Config['log']['logLevel']): Log {
   return { observe, flush };
 }
 
-/** A log that nobody takes, or whose reader is gone, does not stop the server. */
+/** Counts dropped lines. A log whose reader is slow or gone does not stop the server. */
 function countDrops(destination: ReturnType<typeof pino.destination>, observe: Observe): void {
   let lines = 0;
   destination.on('drop', (text: string) => {
@@ -83,7 +83,7 @@ function countDrops(destination: ReturnType<typeof pino.destination>, observe: O
   destination.on('error', () => {});
 }
 
-/** What else hangs on an error, such as the statement that a driver hangs on it, is nobody's to read. */
+/** The standard members of an error. Other members stay out of the log: the driver's contain the statement. */
 function describe({ name, message, stack }: Error): object {
   return { type: name, message, stack };
 }
@@ -91,7 +91,7 @@ function describe({ name, message, stack }: Error): object {
 function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
   switch (event.type) {
     case 'accept_failed':
-      // A lasting lack of descriptors is logged as a trouble.
+      // If descriptors stay exhausted, that is logged as a trouble.
       return isOutOfDescriptors(event.error) ? 'debug' : 'error';
     case 'trouble_began':
       return event.trouble === 'logins_failing' ? 'warn' : 'error';

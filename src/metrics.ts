@@ -4,7 +4,7 @@ import { countDescriptors } from './descriptors.ts';
 import type { Observe, ServiceEvent } from './events.ts';
 import { version } from './version.ts';
 
-/** What can be asked of the parts of a running server at any time; bytes, or counts. */
+/** Current values of the running server: bytes, or counts. */
 export interface Levels {
   readonly queries: () => number;
   readonly waitingStatements: () => number;
@@ -322,7 +322,7 @@ class Histogram {
     this.#sum += seconds;
   }
 
-  /** What prom-client asks of a metric that it prints. */
+  /** The interface that prom-client needs to print a metric. */
   under(prefixed: (name: string) => string): object {
     const name = prefixed(this.#name);
     return { name, get: async () => ({ name, help: this.#help, type: 'histogram', values: this.#values(name) }) };

@@ -7,7 +7,7 @@ import { version } from './version.ts';
 /** Exit codes of a process that a signal ended (POSIX shells: 128 + the signal's number). */
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 
-/** Does what the command line says; runs the server until a signal ends it. */
+/** Executes the command line. The server runs until a signal ends it. */
 export async function run(): Promise<void> {
   try {
     await start();
@@ -29,7 +29,7 @@ async function start(): Promise<void> {
     return;
   }
   const { config } = command;
-  // Loaded only now: the modules of the server take tenths of a second, and a wrong option should be reported without them.
+  // Loading the server takes tenths of a second, which --help and the report of a wrong option do not need.
   const [{ openLog }, { Service: ServiceClass }] = await Promise.all([import('./log.ts'), import('./service.ts')]);
   // A terminal that is closed does not end the server.
   process.stdout.on('error', () => {});

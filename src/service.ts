@@ -133,7 +133,7 @@ export class Service {
     await this.#end(this.#config.database.killTimeoutMs, answerMs);
   }
 
-  /** Cancels everything and ends it. Waits only until the database has been told. */
+  /** Cancels everything and ends it. Waits only until the database has received the kills. */
   async abort(): Promise<void> {
     this.#parts.engine.drain();
     await this.#end(abortMs, 0);

@@ -9,7 +9,7 @@ import { InvalidRequestError } from './invalid-request.ts';
 import type { ParseResult, ParseTask } from './parser-thread.ts';
 import type { RequestLimits } from './request.ts';
 
-/** Large bodies wait in a queue of their own, which has the same limits as that of the statements. */
+/** Large bodies wait in their own queue, with the same limits as the queue of statements. */
 export type BodyParserOptions = Config['queue'] & { readonly limits: RequestLimits };
 
 export interface BodyToParse<Body extends ParsedBody> {
@@ -17,25 +17,25 @@ export interface BodyToParse<Body extends ParsedBody> {
   readonly format: BodyFormat<Body>;
   readonly bytes: Buffer;
   readonly wantsDigest: boolean;
-  /** Whether the client has gone, so that nobody waits for the body. */
+  /** Whether the client has disconnected. */
   readonly isAbandoned: () => boolean;
 }
 
 export interface Parsed<Body extends ParsedBody> {
   readonly body: Body;
-  /** SHA-256 of the bytes, in Base64; null if it was not asked for. */
+  /** SHA-256 of the bytes, in Base64; null if `wantsDigest` is false. */
   readonly digest: string | null;
 }
 
-/** A larger body goes to the parser thread. At this size, the worst one takes the main thread about 10 ms. */
+/** A larger body goes to the parser thread. At this size, the slowest body takes about 10 ms on the main thread. */
 const mainThreadBytesMax = 64 * 1024;
 const threadIdleMs = 30_000;
-/** What is parsed is short-lived, and much of it is one string, which lies outside of the young generation. */
+/** Parsed bodies are short-lived. Most of a body is one string, which is not in the young generation. */
 const youngGenerationMb = 8;
 
 /**
- * Parses the bodies of POSTs: small ones at once; large ones in a thread of their own, which is started for the first of them,
- * one at a time, users in turn, so that neither the main thread nor a thread that streams rows is held up.
+ * Parses the bodies of POSTs. Small ones are parsed at once. Large ones are parsed in a thread, one at a time and users in turn, so
+ * that they delay neither the main thread nor a thread that streams rows. The thread is started for the first large body.
  */
 export class BodyParser implements AsyncDisposable {
   readonly #options: BodyParserOptions;
@@ -51,8 +51,8 @@ export class BodyParser implements AsyncDisposable {
   }
 
   /**
-   * @returns not a promise if the body is small
-   * @throws HttpError 400, or 429 or 503 if too many large bodies wait; or by the promise, as is RequestAbortedError
+   * @returns a promise if the body is large
+   * @throws HttpError 400, or 429 or 503 if too many large bodies wait; also by the promise, as is RequestAbortedError
    */
   parse<Body extends ParsedBody>(given: BodyToParse<Body>): Parsed<Body> | Promise<Parsed<Body>> {
     const { format, bytes, wantsDigest } = given;

@@ -76,7 +76,7 @@ export function paginationOf(member: PaginationMember, defaultWaitSecs: number, 
   };
 }
 
-/** What a list in `params` is: a value for each of as many placeholders, or one value, which is its JSON text. */
+/** How a list in `params` is bound: each element to a placeholder of its own, or the list as one value, its JSON text. */
 export type ListParams = 'values' | 'text';
 
 /**
@@ -118,7 +118,7 @@ export function bounded(member: string, asked: number | undefined, byDefault: nu
   return asked;
 }
 
-/** What is wrong with a body, as its validator tells it. */
+/** An error in a body, as its validator reports it. */
 export interface ValidationError {
   readonly instancePath: string;
   readonly keyword: string;
@@ -126,12 +126,12 @@ export interface ValidationError {
   readonly message?: string;
 }
 
-/** The first thing that the validator has found wrong. */
+/** The first error that the validator has found. */
 export function firstErrorOf(validate: unknown): ValidationError | undefined {
   return (validate as { errors: readonly ValidationError[] | null }).errors?.[0];
 }
 
-/** In words, for whoever sent the body. */
+/** The error in words, for the client. */
 export function describeError(error: ValidationError | undefined): string {
   if (error === undefined) return 'the body is not a QueryRequest';
   const path = pathOf(error);

@@ -7,15 +7,15 @@ import { Watch } from './progress-poller.ts';
 
 export type QueriesOptions = Config['queries'] & Pick<Config['log'], 'logSql'>;
 
-/** The queries of one user; dropped with the last of them. */
+/** The queries of one user. The entry is deleted with the last of them. */
 class UserQueries {
   count = 0;
   running = 0;
-  /** Those that run, or have not been read to their end. */
+  /** Queries that run, or have not been read to their end. */
   unread = 0;
-  /** Those read to their end, the longest since first. */
+  /** Queries that were read to their end, in the order in which that happened. */
   readonly read = new Set<Query>();
-  /** Those among them of which the first answer told all. */
+  /** Those of `read` whose only page was the first answer. */
   readonly whole = new Set<Query>();
 }
 
@@ -25,13 +25,13 @@ interface Entry {
   readonly timer: NodeJS.Timeout;
   readonly timeoutMs: number;
   polls: number;
-  /** When it was last answered while the server drains, as `performance.now()` tells the time; 0 if it was not. */
+  /** The time of the last answer while the server drains, by `performance.now()`; 0: none. */
   answeredAt: number;
-  /** Runs while a client that has hung up stays away. */
+  /** Runs from when the client has hung up until it comes back. */
   awayTimer: NodeJS.Timeout | null;
 }
 
-/** Of one statement in the log: to write megabytes would hold up the main thread. */
+/** Limit of the SQL of one statement in the log. Writing megabytes would block the main thread. */
 const loggedCharactersMax = 10_000;
 
 export type Admission = 'admitted' | 'server full' | 'user runs too many' | 'user leaves too many unread';
@@ -47,11 +47,11 @@ export class Queries {
   readonly #observe: Observe;
   readonly #entries = new Map<string, Entry>();
   readonly #users = new Map<string, UserQueries>();
-  /** Queries of all users of which the first answer told all. */
+  /** Queries of all users whose only page was the first answer. */
   #wholeCount = 0;
   readonly #watch = new Watch();
   readonly #removals: Removals;
-  /** Those whose POSTs may come again: however many others are removed, these are not forgotten sooner. */
+  /** Removals of queries with an idempotency key. They have their own limit, so that other removals do not displace them. */
   readonly #namedRemovals: Removals;
   #drain: { readonly startedAt: number; readonly idleMs: number; readonly done: () => void } | null = null;
 
@@ -89,7 +89,7 @@ export class Queries {
   }
 
   /**
-   * @param sql its statement, for the log, if that is to have it
+   * @param sql its statement, for the log
    * @param timeoutMs how long its result is kept after its last answer
    */
   add(query: Query, sql: string, timeoutMs = this.#options.resultTimeoutMs): void {
@@ -188,7 +188,7 @@ export class Queries {
       this.#remove(oldest, 'was removed to make room: its first answer told all of it', causes.cancelled());
   }
 
-  /** Removes a query whose reader needs it no more. */
+  /** Removes a query that its client has finished. */
   finish(query: Query, reason = closed): void {
     this.#remove(query, reason, causes.cancelled());
   }

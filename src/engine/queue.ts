@@ -3,14 +3,14 @@ import { mayTake } from '../share.ts';
 
 export type QueueOptions = Config['queue'];
 
-/** A statement that is to wait for its turn. */
+/** A statement in the queue. */
 export interface Waiter {
   readonly user: string;
-  /** Whether it needs a connection of its own, and not only memory. */
+  /** Whether it needs a connection in addition to memory. */
   readonly needsConnection: boolean;
-  /** Begins it. @returns false if there is no connection for it */
+  /** Starts it. @returns false if there is no connection for it */
   start(): boolean;
-  /** It has waited for as long as it may. */
+  /** Called when it has waited for `queueWaitMs`. */
   giveUp(): void;
 }
 
@@ -20,8 +20,8 @@ interface Place {
 }
 
 /**
- * Statements that wait for memory or for a connection: first come, first served among those of one user, and users in
- * turn. One that needs what there is does not wait behind one that needs what there is not.
+ * Statements that wait for memory or for a connection. Those of one user start in their order; users take turns. A statement
+ * that needs only memory does not wait behind one that needs a connection.
  */
 export class Queue {
   readonly #options: QueueOptions;
@@ -37,19 +37,17 @@ export class Queue {
     this.#hasRoomFor = hasRoomFor;
   }
 
-  /** Statements that wait. */
+  /** The number of waiting statements. */
   get size(): number {
     return this.#size;
   }
 
-  /**
-   * Whether one more of the user may wait: `user full` if the user has its share of the places, and others are free.
-   */
+  /** Whether the user may queue one more statement. `user full`: the queue has room, but not for more of this user. */
   admit(user: string): 'admitted' | 'full' | 'user full' {
     const { queueMax } = this.#options;
     const free = queueMax - this.#size;
     if (free <= 0) return 'full';
-    // Rounded up: with few places, one user may take all of them.
+    // Rounded up, so that one user can use all of a very short queue.
     const limit = { max: queueMax, perUserMax: Math.ceil(0.75 * queueMax) };
     return mayTake(limit, this.#users.get(user)?.length ?? 0, 1, free) ? 'admitted' : 'user full';
   }
@@ -67,8 +65,8 @@ export class Queue {
   }
 
   /**
-   * Takes a statement back that was begun and got no connection. It is the next of its user.
-   * @param waitedMs how long it has waited before
+   * Takes back a statement that was started and got no connection. It becomes the next of its user.
+   * @param waitedMs how long it has already waited
    */
   putBack(waiter: Waiter, waitedMs: number): void {
     const place = this.#placeOf(waiter, Math.max(0, this.#options.queueWaitMs - waitedMs));
@@ -95,7 +93,7 @@ export class Queue {
     return true;
   }
 
-  /** How many turns it is until a statement's own, its own included; 0 if it does not wait. */
+  /** The number of turns until a statement starts, including its own turn; 0 if it does not wait. */
   position(waiter: Waiter): number {
     const rank = this.#users.get(waiter.user)?.findIndex((place) => place.waiter === waiter) ?? -1;
     if (rank < 0) return 0;
@@ -103,15 +101,15 @@ export class Queue {
     let isBefore = true;
     for (const [user, places] of this.#users) {
       if (user === waiter.user) isBefore = false;
-      // Whoever's turn comes before has one more by then.
+      // Users whose turn is earlier have one turn more by then.
       position += Math.min(places.length, isBefore || user === waiter.user ? rank + 1 : rank);
     }
     return position;
   }
 
-  /** Begins those for which there is what they need. */
+  /** Starts the statements for which there is memory, and a connection if they need one. */
   advance(): void {
-    // To begin one may make room for another, which then has its turn here.
+    // A start can free memory or a connection for another statement, which this loop then starts.
     if (this.#size === 0 || this.#isAdvancing) return;
     this.#isAdvancing = true;
     try {
@@ -121,13 +119,13 @@ export class Queue {
     }
   }
 
-  /** @returns whether one has begun */
+  /** @returns whether one has been started */
   #advanceOnce(): boolean {
     for (const [user, places] of this.#users) {
       if (!this.#hasRoomFor(user)) continue;
       let lacksConnection = false;
       for (const { waiter } of places) {
-        // If one finds no connection, none of the same user does.
+        // Without a connection for this one, there is none for others of the same user.
         if (lacksConnection && waiter.needsConnection) continue;
         if (!waiter.start()) {
           lacksConnection = true;

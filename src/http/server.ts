@@ -38,7 +38,7 @@ export interface Site {
   refusalOf(request: IncomingMessage, error: HttpError): Reply | null;
 }
 
-/** From whom and in which form the server takes requests. */
+/** TLS, and checks of the Host and Origin headers. */
 export interface HttpSecurity {
   /** For HTTPS; null: plain HTTP. */
   readonly certificate: Certificate | null;
@@ -56,14 +56,14 @@ export type ServerOptions = Config['http'] &
 const loggedPathMax = 200;
 const loggedReasonMax = 500;
 
-/** How long what is left of a refused body is read and dropped, so that the client gets to see the refusal. */
+/** How long the rest of a refused body is read and dropped, so that the client can read the refusal. */
 const lingerMs = 2_000;
 const timeoutCheckMs = 1_000;
 /** A DNS name has at most 253 characters; percent codes and the port take more. */
 const hostLengthMax = 1_024;
 
 const requestTimeout = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** What a connection is told that sent no proper request, by Node's code for what is wrong. */
+/** The status for a request that is not valid HTTP, by Node's error code. */
 const clientErrors: Readonly<Record<string, [number, string]>> = {
   [requestTimeout]: [408, 'Request Timeout'],
   HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
@@ -148,7 +148,7 @@ export class HttpServer {
       // It has its answer, and is about to be closed.
       if (this.#refused.has(socket)) return;
       if (error.code === requestTimeout && this.#isAnswered(socket)) return;
-      // Whoever has not yet come to terms on the encryption could read no answer.
+      // Before the end of the TLS handshake, the client could not read an answer.
       if (!this.#unanswered.has(socket) || error.code === 'ECONNRESET') {
         socket.destroy();
         return;
@@ -170,7 +170,7 @@ export class HttpServer {
       const { code, message } = error as NodeJS.ErrnoException;
       throw new Error(`${message}${adviceOn(code, port)}`, { cause: error });
     }
-    // What goes wrong from now on concerns one connection, such as one too many for the process.
+    // Later errors are about one connection, such as one that exceeds the process's descriptors.
     this.#server.on('error', (error) => this.#observe({ type: 'accept_failed', error }));
     const scheme = this.#options.certificate === null ? 'http' : 'https';
     return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${this.#address.port}`;
@@ -191,7 +191,7 @@ export class HttpServer {
     return /^(?:::ffff:)?127\.|^::1$/.test(this.#address.address);
   }
 
-  /** Shows another certificate from now on; connections that are open keep theirs. */
+  /** Uses another certificate for new connections; open ones keep theirs. */
   renew(certificate: Certificate): void {
     (this.#server as TlsServer).setSecureContext(certificate);
   }
@@ -218,7 +218,7 @@ export class HttpServer {
     this.#onEmpty = null;
   }
 
-  /** Takes no more connections, lets requests that have come be answered for a while, and ends the connections that are left. */
+  /** Stops accepting connections, lets received requests be answered for a while, and closes the remaining connections. */
   async close(answerMs: number): Promise<void> {
     this.drain();
     await this.#quiet();
@@ -226,7 +226,7 @@ export class HttpServer {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const timer = setTimeout(() => {
       this.#server.closeAllConnections();
-      // Those that have not yet come to terms on the encryption are none of HTTP's.
+      // Connections before the end of their TLS handshake are unknown to the HTTP server.
       for (const socket of this.#sockets) socket.destroy();
     }, answerMs);
     await closed;
@@ -497,7 +497,7 @@ function loggedReason(status: number, reason: string): string {
   return shown.slice(0, loggedReasonMax);
 }
 
-/** What to do about an address that cannot be listened on. */
+/** Advice on an address that the server cannot listen on. */
 function adviceOn(code: string | undefined, port: number): string {
   switch (code) {
     case 'EADDRINUSE':

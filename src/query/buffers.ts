@@ -1,12 +1,12 @@
 import type { Config } from '../config/config.ts';
 import { defaultPerUserMax, mayTake, type SharedLimit } from '../share.ts';
 
-/** Every query that runs has room for so many bytes of rows, however many there are; the rest is shared out by need. */
+/** The window of rows, in bytes, that every running query has at least. The rest of the memory is shared by need. */
 const floorBytesMax = 256 * 1024;
 
 export type BuffersOptions = Pick<Config['memory'], 'bufferBytesMax' | 'queryBufferBytesMax' | 'resultsBytesMax'>;
 
-/** What the queries of one user have; forgotten with the last of them. */
+/** The memory of one user's queries. The entry is deleted with the last of them. */
 interface UserBytes {
   readonly user: string;
   shares: number;
@@ -15,11 +15,11 @@ interface UserBytes {
 }
 
 /**
- * The memory for the rows of all queries, shared among users so that one cannot take all of it. Half of the budget is for the least that each query needs, so that new ones find
- * room beside those that have grown; the other half lets those grow that are read fast.
+ * The memory for the rows of all queries, shared among users so that no user can take all of it. Windows grow into the first half
+ * of the budget only, for queries that are read fast. The second half is for the smallest windows of new queries.
  */
 export class Buffers {
-  /** Called when there may be room that there was not. */
+  /** Called when memory has been released. */
   onRoom: (() => void) | null = null;
   readonly heldBytesMax: number;
   readonly #bytesMax: number;
@@ -41,12 +41,12 @@ export class Buffers {
     return Math.min(floorBytesMax, this.#queryBytesMax);
   }
 
-  /** What is set aside, be it filled or not. */
+  /** Memory that is reserved, whether or not rows fill it. */
   get reservedBytes(): number {
     return this.#reservedBytes;
   }
 
-  /** What rows take now. */
+  /** Memory that rows use. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
@@ -56,22 +56,22 @@ export class Buffers {
     return this.#reservable.perUserMax;
   }
 
-  /** What is not reserved; negative if large rows take more than the budget. */
+  /** Memory that is not reserved; negative if large rows exceed the budget. */
   get freeBytes(): number {
     return this.#bytesMax - this.#reservedBytes;
   }
 
-  /** What a user has reserved. */
+  /** Memory that a user has reserved. */
   reservedBytesOf(user: string): number {
     return this.#users.get(user)?.reservedBytes ?? 0;
   }
 
-  /** Whether a user may reserve so much more; left out: for one more query. */
+  /** Whether a user may reserve `bytes` more. The default is the window of one more query. */
   hasRoomFor(user: string, bytes = this.floorBytes): boolean {
     return mayTake(this.#reservable, this.reservedBytesOf(user), bytes, this.#freeWithinShares());
   }
 
-  /** What is free if no user counts with more than its share, which few rows of great size can exceed. */
+  /** Free memory, with no user counted for more than its limit. A few large rows can exceed the limit. */
   #freeWithinShares(): number {
     if (this.freeBytes >= 0) return this.freeBytes;
     const { max, perUserMax } = this.#reservable;
@@ -81,13 +81,13 @@ export class Buffers {
     return free;
   }
 
-  /** What a window of that size may grow to. */
+  /** The size to which a window may grow. */
   grown(windowBytes: number): number {
     const wanted = Math.min(2 * windowBytes, this.#queryBytesMax);
     return this.#reservedBytes + wanted - windowBytes <= this.#bytesMax / 2 ? wanted : windowBytes;
   }
 
-  /** What a window of that size is to shrink to, now that so much of it is free. */
+  /** The size to which a window must shrink, given its free bytes. */
   shrunk(windowBytes: number, freeBytes: number): number {
     if (this.#reservedBytes <= this.#bytesMax / 2) return windowBytes;
     return Math.max(windowBytes - freeBytes, Math.min(windowBytes, this.floorBytes));
@@ -120,15 +120,15 @@ export class Buffers {
   }
 
   /**
-   * For `Share`. Whether all rows take more than they may at most, and this user's more than an equal part of it: a user who holds
-   * little does not fail on account of others.
+   * For `Share`. Whether all rows together exceed `heldBytesMax`, and this user holds more than an equal part of it. So the queries
+   * of a user who holds little do not fail because of others.
    */
   isOver({ heldBytes }: UserBytes): boolean {
     return this.#heldBytes > this.heldBytesMax && heldBytes * this.#users.size > this.heldBytesMax;
   }
 }
 
-/** What one query has of the buffers. */
+/** The memory of one query. */
 export class Share {
   readonly #buffers: Buffers;
   readonly #user: UserBytes;
@@ -142,14 +142,14 @@ export class Share {
     this.#user = buffers.open(user);
   }
 
-  /** Whether rows have to be given up (see `Buffers.isOver`). */
+  /** Whether the query must fail (see `Buffers.isOver`). */
   get isOver(): boolean {
     return this.#buffers.isOver(this.#user);
   }
 
   /**
-   * @param reservedBytes set aside for the query, with what it holds
-   * @param heldBytes taken by its rows
+   * @param reservedBytes reserved for the query, including `heldBytes`
+   * @param heldBytes used by its rows
    */
   set(reservedBytes: number, heldBytes: number): void {
     if (this.#isClosed) return;
@@ -160,7 +160,7 @@ export class Share {
     this.#buffers.change(this.#user, reserved, held);
   }
 
-  /** Gives all of it back, for good. */
+  /** Releases the memory for good. */
   close(): void {
     if (this.#isClosed) return;
     this.set(0, 0);

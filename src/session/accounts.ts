@@ -12,13 +12,13 @@ export interface Credentials {
 
 /** Credentials that the database has accepted. */
 export interface Account extends Credentials {
-  /** A keyed hash of the pair, by which connections and cached logins are told apart. */
+  /** A keyed hash of user and password. It identifies connections and cached logins. */
   readonly digest: string;
 }
 
 export type AccountsOptions = Omit<Config['users'], 'anonymousUser' | 'anonymousPassword'>;
 
-/** The user has given too many wrong passwords, and the database was not asked about this one. */
+/** The user has given too many wrong passwords. The database was not asked about this one. */
 export class BlockedError extends RefusalError {
   override readonly name = 'BlockedError';
 
@@ -28,35 +28,35 @@ export class BlockedError extends RefusalError {
   }
 }
 
-/** The wrong passwords of a user in a minute, which begins with the first. Logins under way count as wrong until they are told right. */
+/** The wrong passwords of a user in a minute, which begins with the first. A login in progress counts as wrong until it succeeds. */
 interface Failures {
   readonly until: number;
   count: number;
-  isTold: boolean;
+  isReported: boolean;
 }
 
 const failuresMs = 60_000;
-/** For how long after their last check credentials are still trusted if the database accepts no connection to check them. */
+/** How long after their last check credentials are still trusted while the database accepts no connection to check them. */
 const uncheckedMsMax = 300_000;
-/** How soon the check is tried again then. */
+/** How soon that check is tried again. */
 const recheckMs = 1_000;
 
-/** As `performance.now()` tells the time, which no setting of the clock moves. */
+/** Times by `performance.now()`, which does not change when the clock is set. */
 interface Trust {
   readonly checkedAt: number;
   readonly until: number;
 }
 
-/** Asks the database whether a user and password are right, and remembers a yes for a while, as a keyed hash. */
+/** Asks the database whether a user and password are right. Accepted ones are cached for a while, as a keyed hash. */
 export class Accounts {
   readonly #options: AccountsOptions;
   readonly #leases: Leases;
   readonly #observe: Observe;
   readonly #key = randomBytes(32).toString('hex');
-  /** When each accepted pair stops being trusted, or stopped; the oldest first. */
+  /** How long each accepted pair is trusted, by its digest; the oldest first. */
   readonly #trusted = new Map<string, Trust>();
   readonly #logins = new Map<string, Promise<void>>();
-  /** By a hash of the user's name, which may be of any length; the oldest first. */
+  /** By a hash of the user's name, as a name may have any length; the oldest first. */
   readonly #failures = new Map<string, Failures>();
 
   constructor(options: AccountsOptions, leases: Leases, observe: Observe) {
@@ -73,7 +73,7 @@ export class Accounts {
    */
   verify(credentials: Credentials): Account | Promise<Account> {
     const { user, password } = credentials;
-    // No digest leaves the process, so the key may simply come first: there is nothing to be extended.
+    // The key comes first, without HMAC. Length extension needs a digest, and no digest leaves the process.
     const digest = hash('sha256', `${this.#key}${user.length}:${user}${password}`, 'base64');
     const account: Account = { user, password, digest };
     const trust = this.#trusted.get(digest);
@@ -85,7 +85,7 @@ export class Accounts {
     let login = this.#logins.get(digest);
     if (login === undefined) {
       const { loginsMax } = this.#options;
-      // A quarter is for credentials that were right before: those who guess names and passwords do not keep them out.
+      // A quarter is reserved for credentials that were accepted before, so that guessed passwords do not block them.
       const max = this.#trusted.has(digest) ? loginsMax : Math.ceil(0.75 * loginsMax);
       if (this.#logins.size >= max) throw tooManyLogins();
       login = this.#login(account).finally(() => this.#logins.delete(digest));
@@ -97,14 +97,14 @@ export class Accounts {
 
   async #login({ user, password, digest }: Account): Promise<void> {
     const asked = performance.now();
-    // Whoever knows a password that was right a while ago is not locked out by those who guess.
+    // A password that was accepted a while ago is not blocked because of guessed ones.
     const trust = this.#trusted.get(digest);
     const failures = trust === undefined ? this.#admit(user) : null;
     const mayGoUnchecked = trust !== undefined && asked - trust.checkedAt < uncheckedMsMax;
     try {
       await this.#leases.login({ login: { user, password, database: null }, digest }, !mayGoUnchecked);
     } catch (error) {
-      // Else the user could not poll the results of the statements that may be what fills the database.
+      // Otherwise the user could not poll its statements, which may be those that use up the connections.
       const kind = error instanceof RefusedError ? error.refusal.kind : null;
       if (mayGoUnchecked && (kind === 'full' || kind === 'user full')) {
         this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: performance.now() + recheckMs });
@@ -124,14 +124,14 @@ export class Accounts {
     }
   }
 
-  /** Counts a login as wrong until it is told right. */
+  /** Counts a login as wrong until it succeeds. */
   #admit(user: string): Failures {
     const now = performance.now();
     const key = hash('sha256', user, 'base64');
     let failures = this.#failures.get(key);
     if (failures === undefined || failures.until <= now) {
       this.#forgetFailures(now);
-      failures = { until: now + failuresMs, count: 0, isTold: false };
+      failures = { until: now + failuresMs, count: 0, isReported: false };
       this.#failures.delete(key);
       this.#failures.set(key, failures);
     }
@@ -140,8 +140,8 @@ export class Accounts {
       return failures;
     }
     const retryAfterSecs = Math.ceil((failures.until - now) / 1_000);
-    if (!failures.isTold) {
-      failures.isTold = true;
+    if (!failures.isReported) {
+      failures.isReported = true;
       this.#observe({ type: 'user_blocked', user: user.slice(0, 200), failures: failures.count, retryAfterSecs });
     }
     const error = new BlockedError(retryAfterSecs);

@@ -18,37 +18,37 @@ export type LeasesOptions = Config['connections'] & {
    * login (MariaDB manual, "GRANT"), and both servers leave the connections of a dropped user open.
    */
   readonly connectionAgeMs: number;
-  /** How long a login is tried again while the database accepts no more connections. */
+  /** How long a login is tried again while the database has no free connection. */
   readonly loginWaitMs: number;
   readonly largeRowMemory: LargeRowMemory;
 };
 
-/** Whose connection: connections are shared only between statements of the same user, password and schema. */
+/** The owner of a connection. Only statements of the same user, password and schema share a connection. */
 export interface LeaseOwner {
   readonly login: Login;
   /** A keyed hash of user and password (see accounts.ts). */
   readonly digest: string;
 }
 
-/** Between two attempts of a login, while the database accepts no more connections. */
+/** The time between two attempts of a login while the database has no free connection. */
 const loginRetryMsMin = 50;
 const loginRetryMsMax = 1_000;
 
-/** What is known of a connection that is lent out. The password is not: a connection that is open needs none on this thread. */
+/** A connection in use. It has no password: an open connection needs none on this thread. */
 interface Loan {
-  /** Where it is kept when it is idle. */
+  /** Its key in `#idle`. */
   readonly key: string;
   readonly user: string;
-  /** The database has refused the login since: the connection serves nobody after this. */
+  /** The database has refused the login since. The connection is closed when it is given back. */
   isRevoked: boolean;
 }
 
 /**
- * The connections to the database. Each is in exactly one place: on its way (counted), lent out, or in `#idle` under its
- * key, where the longest unused comes first.
+ * The connections to the database. Each is in exactly one state: opening (counted), lent out, or idle (in `#idle` under its key,
+ * the longest unused first).
  */
 export class Leases {
-  /** Called when there may be a connection for somebody who found none. */
+  /** Called when a connection may have become available. */
   onFree: (() => void) | null = null;
   /** Called with the digest of each login that the database refuses. */
   onDenied: ((digest: string) => void) | null = null;
@@ -62,11 +62,11 @@ export class Leases {
   readonly #sweepTimer: NodeJS.Timeout;
   #opening = 0;
   readonly #backoff = new OpenBackoff(() => this.onFree?.());
-  /** Connections that are closed when they are given back, for logins and kills that the database has refused for want of room. */
+  /** Connections to close when they are given back, so that refused logins and kills get a connection. */
   #owed = 0;
-  /** What the database accepts, less a reserve for logins and kills. */
+  /** The connection limit of the database, less a reserve for logins and kills. */
   #databaseMax = Number.POSITIVE_INFINITY;
-  /** The same for users whose account has a limit of its own. */
+  /** The same for users whose account has its own limit. */
   readonly #userMax = new Map<string, number>();
   #databaseVersion = '';
 
@@ -78,10 +78,10 @@ export class Leases {
   }
 
   /**
-   * A connection that is as new, for the caller alone until it is given back or closed; at once if one waits for use.
-   * @returns null if all that there may be are in use, the user has its share of them, or the database accepts no more
+   * Lends a clean connection to the caller until it is given back or closed. An idle one is returned without a promise.
+   * @returns null if all connections are in use, the user has its share of them, or the database has no free connection
    * @throws RefusedError by the promise, if the database refuses the login or cannot be reached; of kind `full` or `user full`
-   * if it accepts no more connections, in which case `onFree` is called when it is time to try again
+   * if it has no free connection; `onFree` is then called when it is time to try again
    */
   acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
     const { user } = owner.login;
@@ -139,11 +139,10 @@ export class Leases {
   }
 
   /**
-   * Logs in anew, beyond the number of connections, so that nobody's polls wait for other people's statements; the
-   * connection is kept for use if there is room.
-   * @param mayWait whether to try again for a while if the database accepts no more connections
-   * @throws RefusedError if the database does not accept user and password; whether the schema can be entered is another
-   * question, which the statement asks
+   * Logs in on a new connection, beyond the connection limit, so that polls do not wait for the statements of others. The
+   * connection is kept if there is room.
+   * @param mayWait whether to try again for a while if the database has no free connection
+   * @throws RefusedError if the database does not accept user and password; the schema is checked by the statement
    */
   async login(owner: LeaseOwner, mayWait = true): Promise<void> {
     const { user } = owner.login;
@@ -221,7 +220,7 @@ export class Leases {
       const kind = error instanceof RefusedError ? error.refusal.kind : null;
       const full = kind === 'full' || kind === 'user full' ? kind : null;
       tried(full);
-      // Idle connections of other users may be what fills the database.
+      // Idle connections of other users may use up the database's connections.
       if (full !== null) this.#closeLongestIdle(full === 'full' ? null : user);
       throw error;
     } finally {
@@ -241,7 +240,7 @@ export class Leases {
     }
     this.#databaseVersion = lease.databaseVersion;
     this.#noteLimits(lease, owner.login.user);
-    // What the listener holds, it holds as long as the connection lives: not the password.
+    // The listener lives as long as the connection, so it must not hold the password.
     const key = keyOf(owner);
     const { user } = owner.login;
     lease.on('crowded', () => {
@@ -256,7 +255,7 @@ export class Leases {
     return lease;
   }
 
-  /** Each opened connection says anew what the database accepts, as that may be changed at any time. */
+  /** Each opened connection reports the limits of the database, as they can change at any time. */
   #noteLimits({ databaseConnectionsMax, userConnectionsMax }: Lease, user: string): void {
     this.#databaseMax = Math.max(1, databaseConnectionsMax - Math.max(2, Math.ceil(databaseConnectionsMax / 10)));
     if (userConnectionsMax === 0) this.#userMax.delete(user);
@@ -271,7 +270,7 @@ export class Leases {
     this.#observe({ type: 'connect_failed', reason: message, isOutOfDescriptors });
   }
 
-  /** The database no longer accepts these credentials: ends what was opened with them. */
+  /** The database no longer accepts these credentials: closes the connections that were opened with them. */
   #revoke(digest: string): void {
     for (const [key, idle] of this.#idle) {
       if (!key.startsWith(`${digest} `)) continue;
@@ -302,7 +301,7 @@ export class Leases {
     else idle.push(entry);
   }
 
-  /** The most recently used one, so that those not needed grow old and are closed; none whose thread is held up. */
+  /** The most recently used one, so that surplus ones grow old and are closed; none whose thread does not answer. */
   #takeIdle(key: string): Lease | undefined {
     const idle = this.#idle.get(key);
     if (idle === undefined) return undefined;
@@ -325,7 +324,7 @@ export class Leases {
     else this.#idle.set(key, idle);
   }
 
-  /** @param user whose it must be; null: anybody's */
+  /** @param user whose connection is closed; null: of any user */
   #closeLongestIdle(user: string | null = null): boolean {
     let longest: { key: string; since: number } | null = null;
     for (const [key, [first]] of this.#idle) {
@@ -349,12 +348,12 @@ export class Leases {
     }
   }
 
-  /** As the database has named it last; empty before the first connection. */
+  /** The version that the database reported last; empty before the first connection. */
   get databaseVersion(): string {
     return this.#databaseVersion;
   }
 
-  /** Connections, be they used, idle or on their way. */
+  /** The number of connections that are in use, idle or opening. */
   get size(): number {
     let idle = 0;
     for (const leases of this.#idle.values()) idle += leases.length;

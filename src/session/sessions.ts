@@ -15,21 +15,21 @@ export type SessionsOptions = Config['sessions'] & {
 };
 
 const endedKeptMs = 600_000;
-/** Of sessions that were held and have ended with a transaction, or the like. */
+/** The error code of a pinned session that ended with an open transaction or other state. */
 const lossCode = 90_001;
 
-/** Opens sessions and finds those that are kept. */
+/** Opens sessions and finds kept ones. */
 export class Sessions {
   readonly #options: SessionsOptions;
   readonly #leases: Leases;
   readonly #observe: Observe;
   readonly #kept = new Map<string, Session>();
-  /** Those kept, and those that are being opened to be kept. */
+  /** Kept sessions, and those that are being opened to be kept. */
   readonly #countByUser = new Counts();
   #count = 0;
-  /** Why those are no more that were held. */
+  /** Why pinned sessions have ended. */
   readonly #ended: Removals;
-  /** Those that their clients ended, which a client may ask for again because the answer was lost. */
+  /** Sessions that were ended by their clients. A client that lost the answer repeats its request. */
   readonly #endedByClients: Removals;
   readonly #observer: SessionObserver = {
     held: (session) => this.#hold(session),
@@ -45,12 +45,12 @@ export class Sessions {
   }
 
   /**
-   * Opens a session, at once if it is for one statement and a connection waits for use.
+   * Opens a session, without a promise if it is for one statement and there is an idle connection.
    * @param database null: the default one
    * @param idleMs how long to keep the session when idle, bounded by the option; 0: it is for one statement only
-   * @param id of its own, if it has been told to somebody already
+   * @param id if the client knows it already
    * @returns null if all connections are in use
-   * @throws RefusedError, be it by the promise
+   * @throws RefusedError, also by the promise
    */
   open(
     account: Account,
@@ -67,8 +67,8 @@ export class Sessions {
   }
 
   /**
-   * Opens a session for one statement, which is held after it if need be.
-   * @param client whoever may keep it alive then; null: nobody
+   * Opens a session for one statement. It is pinned if the statement leaves state that the client cannot carry.
+   * @param client whose heartbeats keep it alive then; null: none
    * @returns null if all connections are in use
    * @throws RefusedError by the promise
    */
@@ -118,7 +118,7 @@ export class Sessions {
     }
   }
 
-  /** What its statement has begun is lost if there is no room; whoever goes on with it is told. */
+  /** Keeps a session that is now pinned. If there is no room, it ends, and the client's next statement gets the reason. */
   #hold(session: Session): void {
     try {
       this.#checkRoom(session.owner);
@@ -158,14 +158,14 @@ export class Sessions {
     return session?.owner === user ? session : undefined;
   }
 
-  /** Why the user's session of that id, which was held, is no more, if it is remembered. */
+  /** Why the user's pinned session of that id has ended, if it is remembered. */
   whyEnded(id: string, user: string): string | undefined {
     return this.#ended.find(id, user)?.reason;
   }
 
   /**
    * Ends the user's kept session of that id, and cancels its statements.
-   * @returns false if there is none, and it is not remembered that this has ended one
+   * @returns false if there is none and none was ended by its client
    */
   endByClient(id: string, user: string): boolean {
     const session = this.find(id, user);
@@ -175,17 +175,17 @@ export class Sessions {
     return true;
   }
 
-  /** Whether the user's session of that id, which was held, has ended because there was nothing left to hold. */
+  /** Whether the user's pinned session of that id has ended because no state was left in it. */
   hasEndedWithoutLoss(id: string, user: string): boolean {
     return this.find(id, user) === undefined && this.#ended.find(id, user)?.code === null;
   }
 
-  /** The client is there: what is held for it is held for longer. */
+  /** Restarts the idle time of the sessions that are pinned for a client. */
   renew(client: string | null, user: string): void {
     for (const session of this.#kept.values()) if (session.owner === user) session.renew(client);
   }
 
-  /** The client needs no more what is held for it. */
+  /** Releases the sessions that are pinned for a client. */
   endOf(client: string, user: string, reason: string): void {
     for (const session of [...this.#kept.values()]) if (session.owner === user) session.endOf(client, reason);
   }

@@ -13,25 +13,25 @@ export type WorkerPoolOptions = Config['threads'] & {
   readonly spillUsage: SpillUsage;
 };
 
-/** Hears of the database connections that the threads open. */
+/** Is told which database connections the threads open and close. */
 export interface ConnectionFollower {
-  /** @param id the connection's in the database */
+  /** @param id of the connection in the database */
   opened(id: number, login: Login): void;
   closed(id: number): void;
-  /** It, or its thread, is lost, which says nothing of what it runs in the database. */
+  /** The connection or its thread is lost. Its statement may still run in the database. */
   lost(id: number, user: string, openedAt: number): void;
 }
 
 /**
- * What a thread makes is short-lived and small, its rows aside, which lie outside of its heap. By default the room for such
- * would grow to 48 MB in each thread before it is swept.
+ * Objects in a thread are small and short-lived; rows are outside of its heap. By default, the young generation would grow to
+ * 48 MB in each thread before it is collected.
  */
 const youngGenerationMb = 6;
 
 const pingIntervalMs = 1_000;
-/** A thread that has not answered so many pings gets no more statements, if another answers. */
+/** A thread with this many unanswered pings gets no statements while another thread answers. */
 const unansweredMax = 2;
-/** A thread that is only being started is given at least so long. */
+/** A starting thread has at least this long to answer. */
 const startMs = 30_000;
 
 /** The threads that talk to the database. Each runs one task, which lasts as long as the thread, and has one link. */
