@@ -19,8 +19,7 @@ export const dialectNames: readonly string[] = [native, ...others].map(({ dialec
  */
 export function openSite(services: ApiServices, dialect: string, operations: readonly Route[]): Site {
   const nativeApi = new native(services);
-  if (dialect === native.dialect) return new Site([], nativeApi, operations);
-  const apis: Api[] = others.map((api) => new api(services));
-  const only = apis.find(({ name }) => name === dialect);
-  return only === undefined ? new Site(apis, nativeApi, operations) : new Site([nativeApi], only, operations);
+  const otherApis: Api[] = others.map((api) => new api(services));
+  const only = [nativeApi, ...otherApis].find(({ name }) => name === dialect) ?? null;
+  return new Site(nativeApi, otherApis, only, operations);
 }

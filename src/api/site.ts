@@ -11,22 +11,25 @@ interface ApiRoute extends Route {
 
 /** All routes of all dialects. Where several have the same route, the headers of the request decide. */
 export class Site implements HttpSite {
-  readonly #apis: readonly Api[];
-  /** For the requests that no dialect claims. */
-  readonly #default: Api;
+  readonly #native: Api;
+  readonly #others: readonly Api[];
+  /** The dialect of all requests; null: each request is in the dialect that claims it. */
+  readonly #only: Api | null;
   readonly #router: Router<ApiRoute>;
 
   /**
-   * @param apis the dialects that are told by their headers; they are asked in this order
-   * @param byDefault the dialect of all other requests
+   * @param native has the requests that no other dialect claims
+   * @param others are asked in this order
+   * @param only see `#only`
    * @param operations routes of no dialect
    */
-  constructor(apis: readonly Api[], byDefault: Api, operations: readonly Route[]) {
-    this.#apis = apis;
-    this.#default = byDefault;
+  constructor(native: Api, others: readonly Api[], only: Api | null, operations: readonly Route[]) {
+    this.#native = native;
+    this.#others = others;
+    this.#only = only;
     this.#router = new Router([
       ...operations.map((route) => withApi(route, null)),
-      ...[...apis, byDefault].flatMap((api) => api.routes.map((route) => withApi(route, api))),
+      ...[native, ...others].flatMap((api) => api.routes.map((route) => withApi(route, api))),
     ]);
   }
 
@@ -34,11 +37,12 @@ export class Site implements HttpSite {
     const match: Match<ApiRoute> = this.#router.match(method, target);
     if (match.type !== 'found') return match;
     const { routes, params, search } = match;
-    let [route] = routes;
-    if (routes.length > 1) {
-      const api = this.#apiOf(headers);
-      route = routes.find((candidate) => candidate.api === api) ?? route;
-    }
+    const [first] = routes;
+    if (first.api === null) return { type: 'found', route: first, params, search };
+    const api = this.#apiOf(headers);
+    const route = routes.find((candidate) => candidate.api === api) ?? first;
+    // Routes of the native dialect are there in any case.
+    if (this.#only === this.#native && route.api !== this.#native) return { type: 'not found' };
     return { type: 'found', route, params, search };
   }
 
@@ -47,8 +51,9 @@ export class Site implements HttpSite {
   }
 
   #apiOf(headers: IncomingHttpHeaders): Api {
-    for (const api of this.#apis) if (api.claims(headers)) return api;
-    return this.#default;
+    if (this.#only !== null) return this.#only;
+    for (const api of this.#others) if (api.claims(headers)) return api;
+    return this.#native;
   }
 }
 
