@@ -1,6 +1,9 @@
 import { writeInvalid } from './cell-text.ts';
-import { letterE, minus, plus, point, quote, zero } from './kernel/shared/ascii.ts';
+import * as ascii from './kernel/shared/ascii.ts';
 import * as invalidCell from './kernel/shared/invalid-cell.ts';
+
+// V8 reads a constant of the own module faster than an imported one.
+const { letterE, minus, plus, point, quote, zero } = ascii;
 
 /** Writes a JSON number. Anything else, such as "inf" or digits in UTF-16, is written as text. */
 export function writeNumber(out: Uint8Array, at: number, source: Uint8Array, start: number, end: number): number {

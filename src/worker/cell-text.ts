@@ -1,5 +1,8 @@
-import { backslash, letterU, quote, zero } from './kernel/shared/ascii.ts';
+import * as ascii from './kernel/shared/ascii.ts';
 import * as invalidCell from './kernel/shared/invalid-cell.ts';
+
+// V8 reads a constant of the own module faster than an imported one.
+const { backslash, letterU, quote, zero } = ascii;
 
 /** For each byte: 1 if JSON strings have it as it is. */
 const plain = new Uint8Array(256).fill(1, 0x20, 0x80);

@@ -17,7 +17,7 @@ export { takeInvalid } from './cell-text.ts';
 export * as invalidCell from './kernel/shared/invalid-cell.ts';
 export { cellGrowthMax, cellOverheadMax } from './kernel/shared/sizes.ts';
 
-export const cellKind: Constants<typeof cellKinds> = cellKinds;
+export const cellKind: Constants<typeof cellKinds> = { ...cellKinds };
 export type CellKind = (typeof cellKind)[keyof typeof cellKind];
 
 /** NULL as JSON. */
