@@ -411,7 +411,8 @@ t.test('a refused client that never stops sending is cut off', async (t) => {
     more();
   });
   t.equal(replies[0]?.status, 413);
-  t.ok(performance.now() - begin < 10_000);
+  // Usually two seconds; without the limit it would not end.
+  t.ok(performance.now() - begin < 20_000);
 });
 
 t.test('a connection that sends too far ahead of its answers is closed, and others are not', async (t) => {
@@ -430,10 +431,7 @@ t.test('a connection that sends too far ahead of its answers is closed, and othe
   const other = connect(port, '127.0.0.1');
   t.teardown(() => other.destroy());
   other.write(smallPost.repeat(10));
-  for (const deadline = Date.now() + 10_000; waiting < 20 && Date.now() < deadline; ) {
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  t.equal(waiting, 20);
+  await until(() => waiting === 20);
   t.equal(other.destroyed, false);
 });
 
@@ -448,11 +446,10 @@ t.test(
     });
     const socket = connectTo(url);
     socket.write(smallPost.repeat(3));
-    const deadline = Date.now() + 10_000;
-    while (responses.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => responses.length === 3);
     t.strictSame(closes, []);
     socket.destroy();
-    while (closes.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => closes.length >= 3);
     await new Promise((resolve) => setTimeout(resolve, 50));
     t.strictSame(closes.sort(), [0, 1, 2]);
     for (const response of responses) {
@@ -707,7 +704,8 @@ t.test('it knows when no connection is open any more, be they encrypted or about
     const empty = server.empty(60_000);
     silent.destroy();
     await empty;
-    t.ok(performance.now() - begin < 10_000);
+    // Without the closing it would be 60 s.
+    t.ok(performance.now() - begin < 30_000);
   }
 });
 
@@ -719,7 +717,7 @@ t.test(
       waiting.push(response);
     });
     const count = async (number: number): Promise<void> => {
-      while (waiting.length < number) await new Promise((resolve) => setImmediate(resolve));
+      await until(() => waiting.length >= number);
     };
     const { replies } = await exchange(url, async (socket) => {
       socket.write(smallPost.repeat(2));
@@ -743,7 +741,7 @@ t.test('one that closes answers what has come, and waits no longer than it is to
       responses.push(response);
     });
     const asked = exchange(url, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
-    while (responses.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => responses.length > 0);
     const begin = performance.now();
     const closed = server.close(300);
     await new Promise((resolve) => setTimeout(resolve, 100));
@@ -765,7 +763,8 @@ t.test('the end of the server ends connections that have not yet agreed on their
   await once(asking, 'secureConnect');
   const begin = performance.now();
   await server.close(0);
-  t.ok(performance.now() - begin < 5_000);
+  // Usually some milliseconds; the time of a request, 30 s, would end the connection too.
+  t.ok(performance.now() - begin < 10_000);
 });
 
 async function start(t: Test, handle: Handle, options: Partial<ServerOptions> = {}) {

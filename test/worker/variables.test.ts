@@ -1,7 +1,8 @@
 import t from 'tap';
 import { setVariables } from '#src/worker/variables.js';
-import { open, until } from '../support/executor.ts';
+import { open } from '../support/executor.ts';
 import { sharedServers } from '../support/servers.ts';
+import { until } from '../support/until.ts';
 
 // Both servers share the machine with whatever else it does.
 t.setTimeout(240_000);
