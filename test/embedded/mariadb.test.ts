@@ -343,7 +343,7 @@ t.test('without MariaDB the error says what to install', async (t) => {
 async function start(t: Test, folder: string, said: string[] = []): Promise<EmbeddedDatabase> {
   const database = await startEmbedded({
     dataDir: folder,
-    startTimeoutMs: 30_000,
+    startTimeoutMs: 120_000,
     say: (message) => said.push(message),
   });
   t.teardown(() => database.stop());

@@ -365,7 +365,7 @@ t.test('a client that drips its request is not let drip for ever', async (t) => 
 
 t.test('a connection on which nothing happens is closed', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
-    idleTimeoutMs: 200,
+    idleTimeoutMs: 500,
   });
   const idle = await exchange(url, requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' }));
   t.equal(idle.replies[0]?.status, 200);
@@ -698,9 +698,13 @@ t.test('it knows when no connection is open any more, be they encrypted or about
     await once(asking, 'data');
     asking.destroy();
     await once(asking, 'close');
-    const begin = performance.now();
+    // Timers of one duration fire in the order in which they were set.
+    let isOver = false;
+    const isEarly = new Promise((resolve) => setTimeout(() => resolve(isOver), 50));
     await server.empty(50);
-    t.ok(performance.now() - begin >= 45, 'one is left, and that long it is waited for');
+    isOver = true;
+    t.equal(await isEarly, false, 'one is left, and that long it is waited for');
+    const begin = performance.now();
     const empty = server.empty(60_000);
     silent.destroy();
     await empty;
@@ -743,14 +747,14 @@ t.test('one that closes answers what has come, and waits no longer than it is to
     const asked = exchange(url, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
     await until(() => responses.length > 0);
     const begin = performance.now();
-    const closed = server.close(300);
+    const closed = server.close(answers ? 60_000 : 300);
     await new Promise((resolve) => setTimeout(resolve, 100));
     await t.rejects(once(connectTo(url), 'connect'), { code: 'ECONNREFUSED' }, 'nobody else is let in');
     if (answers) replyText(responses[0] as ServerResponse, 200, 'ok');
     await closed;
     const tookMs = performance.now() - begin;
     t.equal((await asked).replies.length, answers ? 1 : 0);
-    t.ok(answers ? tookMs < 290 : tookMs >= 290, `${Math.round(tookMs)} ms`);
+    t.ok(answers ? tookMs < 30_000 : tookMs >= 280, `${Math.round(tookMs)} ms`);
   }
 });
 

@@ -93,7 +93,7 @@ export function isInstalled(kind: DatabaseKind): boolean {
   return findInstallation(kind) !== undefined;
 }
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 180_000;
 const STOP_MS_MAX = 60_000;
 const PORT_ATTEMPTS_MAX = 5;
 const POLL_MS = 20;

@@ -230,7 +230,7 @@ export function split(text: string): SplitAnswer {
 
 const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 180_000;
 
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 
