@@ -39,7 +39,7 @@ interface Body {
 }
 
 for (const server of await sharedServers()) {
-  t.test(`on ${server.kind}`, { timeout: 240_000 }, async (t) => {
+  t.test(`on ${server.kind}`, { timeout: 540_000 }, async (t) => {
     const { sluice, database } = await start(t, server);
     const url = sluice.url;
     const send = (sql: string, more: object = {}): Promise<Reply> =>

@@ -22,7 +22,7 @@ function quantile(values: readonly number[], share: number): number {
 }
 
 for (const { kind } of await sharedServers()) {
-  const options = { skip: !isInstalled(kind), timeout: 240_000 };
+  const options = { skip: !isInstalled(kind), timeout: 540_000 };
   t.test(`${kind}: guessing a password costs the database little and other users nothing`, options, async (t) => {
     const server = await startServer(kind);
     t.teardown(() => server.stop());

@@ -21,7 +21,7 @@ const promisedMs = (2 * pingSecs + connectTimeoutSecs + 1) * 1_000;
 const noticeMsMax = 10 * promisedMs;
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(300_000);
+t.setTimeout(540_000);
 
 const noWait = { pagination: { wait_time_secs: 0 } };
 /** Rows of a table that the test makes. */
@@ -32,7 +32,7 @@ const sideBySide = 2;
 t.jobs = sideBySide;
 
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
-  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000, buffered: true }, async (t) => {
+  t.test(kind, { skip: !isInstalled(kind), timeout: 540_000, buffered: true }, async (t) => {
     const server = await startServer(kind);
     t.teardown(() => server.stop());
     await server.sql('CREATE DATABASE faults; CREATE TABLE faults.numbers (n INT PRIMARY KEY, text CHAR(100))');
@@ -151,7 +151,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       await untilGone(server, second);
     });
 
-    t.test('what is only slow is not hurt', { timeout: 240_000 }, async (t) => {
+    t.test('what is only slow is not hurt', { timeout: 540_000 }, async (t) => {
       const { sluice } = await start(t, server);
       await server.sql(`CREATE TABLE IF NOT EXISTS faults.held (a INT PRIMARY KEY) ENGINE = InnoDB;
         REPLACE INTO faults.held VALUES (1)`);

@@ -17,7 +17,7 @@ import { until } from '../support/until.ts';
  * session, the connection or the database meanwhile; and a disk that fails costs the query that it hits.
  */
 
-t.setTimeout(300_000);
+t.setTimeout(540_000);
 
 const MIB = 1024 * 1024;
 const preload = new URL('../support/disk-faults.js', import.meta.url).href;

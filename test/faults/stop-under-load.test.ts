@@ -70,7 +70,7 @@ function ask(sluice: SluiceProcess, agent: Agent | false): Promise<Outcome> {
 }
 
 for (const server of await sharedServers()) {
-  t.test(`${server.kind}: a stop under load cuts off no request and no result`, { timeout: 240_000 }, async (t) => {
+  t.test(`${server.kind}: a stop under load cuts off no request and no result`, { timeout: 540_000 }, async (t) => {
     const random = seeded(t);
     const sluice = await startSluice(['--mysql_url', server.url, '--drain_secs', '60']);
     t.teardown(() => sluice.kill());

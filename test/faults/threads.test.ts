@@ -12,7 +12,7 @@ import { until } from '../support/until.ts';
  * others come to their ends whole, and another thread takes its place.
  */
 
-t.setTimeout(300_000);
+t.setTimeout(540_000);
 
 /** Ten times what they usually take at most. */
 const nextMsMax = 10_000;

@@ -29,7 +29,7 @@ const unauthorized = { status: 401, headers: { 'www-authenticate': 'Basic realm=
 for (const server of await sharedServers()) {
   const { kind } = server;
 
-  t.test(`logins on ${kind}`, { timeout: 240_000 }, async (t) => {
+  t.test(`logins on ${kind}`, { timeout: 540_000 }, async (t) => {
     const user = unique();
     await server.sql(
       `CREATE USER ${user}@'%' IDENTIFIED BY 's3cret:with:colons'; CREATE USER ${user}_e@'%';` +
@@ -169,7 +169,7 @@ for (const server of await sharedServers()) {
     });
   });
 
-  t.test(`trust in a pair ends on ${kind}`, { timeout: 240_000 }, async (t) => {
+  t.test(`trust in a pair ends on ${kind}`, { timeout: 540_000 }, async (t) => {
     const user = unique();
     await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'old'`);
     t.teardown(() => server.sql(`DROP USER IF EXISTS ${user}`));
@@ -192,7 +192,7 @@ for (const server of await sharedServers()) {
     await until(async () => (await status('new')) === 401);
   });
 
-  t.test(`B5: on ${kind}, each account has one name`, { timeout: 240_000 }, async (t) => {
+  t.test(`B5: on ${kind}, each account has one name`, { timeout: 540_000 }, async (t) => {
     const user = unique();
     const long = 'n'.repeat(128);
     await server.sql(`CREATE USER ${user}@'%'; ${kind === 'mariadb' ? `CREATE USER ${long}@'%'` : ''}`);
@@ -210,7 +210,7 @@ for (const server of await sharedServers()) {
     t.match(await ask(user.toUpperCase()), unauthorized);
   });
 
-  t.test(`B5: on ${kind}, an anonymous account does not make a user of every name`, { timeout: 240_000 }, async (t) => {
+  t.test(`B5: on ${kind}, an anonymous account does not make a user of every name`, { timeout: 540_000 }, async (t) => {
     const own = await startServer(kind);
     t.teardown(() => own.stop());
     // MariaDB takes the account with the more exact host first, also if it is anonymous.
@@ -227,7 +227,7 @@ for (const server of await sharedServers()) {
 
   t.test(
     `A4: a global privilege that is revoked on ${kind} is gone for every connection`,
-    { timeout: 240_000 },
+    { timeout: 540_000 },
     async (t) => {
       const user = unique();
       await server.sql(`CREATE USER ${user}@'%'; GRANT SELECT, PROCESS, CREATE USER ON *.* TO ${user}@'%'`);
@@ -265,7 +265,7 @@ for (const server of await sharedServers()) {
     ['a new password', (user: string) => `ALTER USER ${user} IDENTIFIED BY 'new'`],
     ['ACCOUNT LOCK', (user: string) => `ALTER USER ${user} ACCOUNT LOCK`],
   ] as const) {
-    t.test(`A4: ${what} on ${kind} ends sessions and running statements`, { timeout: 240_000 }, async (t) => {
+    t.test(`A4: ${what} on ${kind} ends sessions and running statements`, { timeout: 540_000 }, async (t) => {
       const user = unique();
       const login = { user, password: 'old' };
       await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'old'`);
@@ -299,7 +299,7 @@ for (const server of await sharedServers()) {
     });
   }
 
-  t.test(`a user with few connections on ${kind}`, { timeout: 240_000 }, async (t) => {
+  t.test(`a user with few connections on ${kind}`, { timeout: 540_000 }, async (t) => {
     const user = unique();
     await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'pw' WITH MAX_USER_CONNECTIONS 1`);
     t.teardown(() => server.sql(`DROP USER ${user}`));
@@ -337,7 +337,7 @@ for (const server of await sharedServers()) {
     t.equal((await ask()).status, 200, 'what is read makes room');
   });
 
-  t.test(`a database that is full or down, on ${kind}`, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
+  t.test(`a database that is full or down, on ${kind}`, { skip: !isInstalled(kind), timeout: 540_000 }, async (t) => {
     const own = await startServer(kind, ['--max-connections=10']);
     t.teardown(() => own.stop());
     await own.sql("CREATE USER busy@'%' IDENTIFIED BY 'pw'; CREATE USER late@'%'");

@@ -31,7 +31,7 @@ const longWait = { pagination: { wait_time_secs: 30 } };
 t.jobs = 2;
 
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
-  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
+  t.test(kind, { skip: !isInstalled(kind), timeout: 540_000 }, async (t) => {
     const server = await startServer(kind, ['--max-allowed-packet=4M']);
     t.teardown(() => server.stop());
     const url = `mysql://root@127.0.0.1:${server.port}/`;
@@ -269,7 +269,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.same((await query(sluice.url, `SELECT LENGTH('${'x'.repeat(3 * MIB)}')`)).rows, [[3 * MIB]]);
     });
 
-    await t.test('clients that vanish at any moment leave nothing behind', { timeout: 240_000 }, async (t) => {
+    await t.test('clients that vanish at any moment leave nothing behind', { timeout: 540_000 }, async (t) => {
       const user = `gone_${randomBytes(4).toString('hex')}`;
       await server.sql(`CREATE USER ${user}@'%'`);
       const sluice = await start(t, [

@@ -178,7 +178,7 @@ async function openSession(sluice: SluiceProcess): Promise<{ id: string }> {
 
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   const skip = !isInstalled(kind);
-  t.test(`one-off statements leave nothing behind on ${kind}`, { skip, timeout: 240_000 }, async (t) => {
+  t.test(`one-off statements leave nothing behind on ${kind}`, { skip, timeout: 540_000 }, async (t) => {
     const random = seeded(t);
     // Some of what is left behind would stop every other test on a shared server.
     const server = await startServer(kind);

@@ -6,7 +6,7 @@ import { sharedServers } from '../support/servers.ts';
 import { get, post, query, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 /** Half a megabyte and more, hard to compress. */
 const manyRows =

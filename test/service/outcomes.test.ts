@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
  * What a failure says of the data: `outcome` and `retryable` are compared with what is really there.
  */
 
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 const noWait = { pagination: { wait_time_secs: 0 } };
 const longWait = { pagination: { wait_time_secs: 20 } };

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
  * Meanwhile they are Running, and tell their place.
  */
 
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 const noWait = { pagination: { wait_time_secs: 0 } };
 const longWait = { pagination: { wait_time_secs: 20 } };

@@ -7,7 +7,7 @@ import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from 
 import { get, post, type QueryResponse, query, startSluice } from '../support/sluice.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(300_000);
+t.setTimeout(540_000);
 
 const refused = { code: 1792, sqlstate: '25006' } as const;
 const randomSequences = 500;

@@ -20,7 +20,7 @@ const atOnce = 100;
 
 for (const server of await sharedServers()) {
   for (const { dialect, header, refused } of dialects) {
-    t.test(`in ${dialect}, on ${server.kind}`, { timeout: 240_000 }, async (t) => {
+    t.test(`in ${dialect}, on ${server.kind}`, { timeout: 540_000 }, async (t) => {
       const { sluice, count } = await start(t, server);
       const key = (): string => randomBytes(16).toString('hex');
       const send = (name: string, body: object, user = 'root', url = sluice.url): Promise<Reply> =>

@@ -82,7 +82,7 @@ for (const server of await sharedServers()) {
     t.equal(telling.log().match(/marker_rows/g)?.length, 1);
   });
 
-  const needsOwn = { skip: !isInstalled(kind), timeout: 240_000 };
+  const needsOwn = { skip: !isInstalled(kind), timeout: 540_000 };
   t.test(`${kind}: no password is in what a client or an operator can read`, needsOwn, async (t) => {
     const own = await startServer(kind);
     t.teardown(() => own.stop());
@@ -162,7 +162,7 @@ for (const server of await sharedServers()) {
     }
   });
 
-  t.test(`${kind}: a password is not kept longer than it is needed`, { timeout: 240_000 }, async (t) => {
+  t.test(`${kind}: a password is not kept longer than it is needed`, { timeout: 540_000 }, async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'heap-'));
     t.teardown(() => rm(folder, { recursive: true, force: true }));
     const user = unique();

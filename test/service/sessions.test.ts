@@ -109,7 +109,7 @@ t.jobs = 3;
 for (const server of await sharedServers()) {
   const { kind } = server;
 
-  t.test(`kept sessions on ${kind}`, { timeout: 240_000 }, async (t) => {
+  t.test(`kept sessions on ${kind}`, { timeout: 540_000 }, async (t) => {
     const bench = await prepare(t, server, ['--session_idle_secs_max', '3600']);
     const { name } = bench;
 
@@ -331,7 +331,7 @@ for (const server of await sharedServers()) {
     );
   });
 
-  t.test(`the idle time of sessions on ${kind}`, { timeout: 240_000 }, async (t) => {
+  t.test(`the idle time of sessions on ${kind}`, { timeout: 540_000 }, async (t) => {
     const bench = await prepare(t, server, ['--session_idle_secs_max', '2']);
 
     t.test('after it the connection is closed and its transaction rolled back', async (t) => {
@@ -375,7 +375,7 @@ for (const server of await sharedServers()) {
     });
   });
 
-  t.test(`limits of sessions and connections on ${kind}`, { timeout: 240_000 }, async (t) => {
+  t.test(`limits of sessions and connections on ${kind}`, { timeout: 540_000 }, async (t) => {
     const bench = await prepare(t, server, [
       ...['--sessions_max', '2', '--connections_max', '3', '--queue_wait_secs', '3', '--connection_idle_secs', '2'],
       ...['--auth_cache_secs', '600', '--connections_per_user_max', '3'],
@@ -460,7 +460,7 @@ for (const server of await sharedServers()) {
     });
   });
 
-  t.test(`the database called default on ${kind}`, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
+  t.test(`the database called default on ${kind}`, { skip: !isInstalled(kind), timeout: 540_000 }, async (t) => {
     const own = await startServer(kind);
     t.teardown(() => own.stop());
     const bench = await prepare(t, own, [], '');

@@ -218,7 +218,7 @@ t.test('an address that is not this machine’s is said in one line', async (t) 
   t.match(result.log, /^sluice: cannot start: .*192\.0\.2\.1.*--http_handler_host.*\n$/);
 });
 
-t.test('the embedded default', { timeout: 240_000 }, async (t) => {
+t.test('the embedded default', { timeout: 540_000 }, async (t) => {
   const dataDir = await temporaryFolder(t);
 
   await t.test('a first start that is told to stop leaves no process and can be begun again', async (t) => {

@@ -15,7 +15,7 @@ import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 const KiB = 1024;
 const MiB = 1024 * KiB;

@@ -6,7 +6,7 @@ import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 /** What can be seen of what a statement has left behind, and whether the connection was reset since. */
 const lookAround = `SELECT @x, DATABASE(), @@autocommit, @@sql_mode, @@net_write_timeout,

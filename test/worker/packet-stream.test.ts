@@ -19,7 +19,7 @@ import { invalidText, pick, type Random, randomBytes, seeded } from '../support/
 import { binaryRowPayload, encodedString, rowPayload } from '../support/row-packets.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
