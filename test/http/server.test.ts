@@ -503,6 +503,11 @@ t.test('B (attack): requests that are sent ahead on all connections share one me
     (count) => count > 0,
   );
   t.strictSame(closed, [3], 'the one that sends one more is closed');
+  // The others are accepted by then.
+  await until(
+    () => server.connections,
+    (count) => count === 3,
+  );
   first.destroy();
   await until(
     () => server.connections,

@@ -389,7 +389,7 @@ for (const server of await sharedServers()) {
       t.comment(ends);
       t.ok(ends.cancelled > 10 && ends.told > 10, 'cancels came in time and too late');
       // A kill in the midst of COM_RESET_CONNECTION makes MariaDB close the connection.
-      t.ok(ends.lost <= (server.kind === 'mariadb' ? round / 2 : 0), `${ends.lost} connections of ${round} are lost`);
+      t.ok(ends.lost <= (server.kind === 'mariadb' ? round / 15 : 0), `${ends.lost} connections of ${round} are lost`);
     });
 
     await t.test('kills of others that hit the cleaning lose the connection at most, and not the truth', async (t) => {
@@ -414,7 +414,7 @@ for (const server of await sharedServers()) {
         const { id, peer } = lease;
         const idles = peer.idles;
         // Some storms last until the statement has ended, and others end before: both ends are seen, however slow it is.
-        let kills = random(2) === 0 ? Number.POSITIVE_INFINITY : random(4);
+        let kills = random(4) > 0 ? Number.POSITIVE_INFINITY : random(4);
         const storm = (async (): Promise<void> => {
           for (; kills > 0; kills--) {
             await killer.query(`KILL QUERY ${id}`).catch(() => {});
