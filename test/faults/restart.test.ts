@@ -32,7 +32,7 @@ for (const kind of kinds) {
     const dataDir = folder(t);
     const sluice = await start(t, dataDir, `mysql://root@127.0.0.1:${server.port}/`);
     await runAll(sluice, server);
-    const foreign = server.sql("SELECT SLEEP(600), 'foreign'", { user: 'anna' });
+    const foreign = server.sql("SELECT SLEEP(500), 'foreign'", { user: 'anna' });
     foreign.catch(() => {});
     await until(async () => (await countOf(server, '%foreign%')) === 1);
     await sluice.kill();
