@@ -39,7 +39,7 @@ interface Body {
 }
 
 for (const server of await sharedServers()) {
-  t.test(`on ${server.kind}`, { timeout: 180_000 }, async (t) => {
+  t.test(`on ${server.kind}`, { timeout: 540_000 }, async (t) => {
     const { sluice, database } = await start(t, server);
     const url = sluice.url;
     const send = (sql: string, more: object = {}): Promise<Reply> =>
@@ -119,7 +119,8 @@ for (const server of await sharedServers()) {
       const poller = await post(url, { sql: 'SELECT SLEEP(100), 4', pagination: { wait_time_secs: 1 } }, asClient);
       const { next_uri, kill_uri } = bodyOf(poller);
       const waiting = get(url, next_uri as string, asClient);
-      await delay(200);
+      // Time for the poll to arrive; it would be answered after a second.
+      await delay(400);
       await get(url, kill_uri, { ...asClient, method: 'POST' });
       t.match(bodyOf(await waiting), { state: 'Failed', error: { code: 60002 }, next_uri: /\/final$/ });
       t.equal((await get(url, first.kill_uri, asClient)).status, 200);
@@ -147,11 +148,9 @@ for (const server of await sharedServers()) {
         await send('INSERT INTO counted SELECT 9, SLEEP(0.5)', { pagination: { wait_time_secs: 0 } }),
       );
       t.strictSame(running.data, [], 'not before the end');
-      const ended = bodyOf(
-        await get(url, `${running.next_uri}`, asClient).then(async (reply) => {
-          await delay(800);
-          return bodyOf(reply).state === 'Running' ? get(url, `${running.next_uri}`, asClient) : reply;
-        }),
+      const ended = await until(
+        async () => bodyOf(await get(url, `${running.next_uri}`, asClient)),
+        ({ state }) => state !== 'Running',
       );
       t.strictSame(ended.data, [['1']]);
       const past = bodyOf(await get(url, `/v1/query/${ended.id}/page/1`, asClient));
@@ -191,7 +190,7 @@ for (const server of await sharedServers()) {
         'within --result_timeout_secs_max',
       );
       t.match(short.session, { settings: { http_handler_result_timeout_secs: '1' } }, 'it is carried on');
-      await delay(3_000);
+      await until(() => hasExpired(sluice, short.id) && hasExpired(sluice, bad.id));
       t.equal((await get(url, short.next_uri as string, asClient)).status, 400);
       t.match((await get(url, bad.next_uri as string, asClient)).text, /not polled for 2 s/, 'the default');
       t.strictSame(bodyOf(await get(url, long.next_uri as string, asClient)).data, [['2']]);
@@ -201,7 +200,7 @@ for (const server of await sharedServers()) {
       const unread = bodyOf(await send('SELECT 1 UNION ALL SELECT 2', { pagination: { max_rows_per_page: 1 } }));
       const read = bodyOf(await send('SELECT 1'));
       const running = bodyOf(await send('SELECT SLEEP(100), 5', { pagination: { wait_time_secs: 0 } }));
-      await delay(3_000);
+      await until(() => [unread, running, read].every(({ id }) => hasExpired(sluice, id)));
       for (const { id, final_uri } of [unread, running]) {
         const page = await get(url, `/v1/query/${id}/page/0`, asClient);
         t.equal(page.status, 400);
@@ -290,8 +289,10 @@ for (const server of await sharedServers()) {
       const body = { sql: 'SELECT SLEEP(1)', session: begun.session, pagination: { wait_time_secs: 0 } };
       const running = bodyOf(await post(url, body, asLogged));
       await jsonPost(sluice, '/v1/session/logout', undefined, login);
-      await delay(1_200);
-      const ended = bodyOf(await get(url, running.next_uri as string, asLogged));
+      const ended = await until(
+        async () => bodyOf(await get(url, running.next_uri as string, asLogged)),
+        ({ state }) => state !== 'Running',
+      );
       t.match(ended, { state: 'Succeeded', data: [['0']] });
       await until(async () => (await run('SELECT 1', begun.session as Session)).error?.code === 60001);
     });
@@ -450,8 +451,9 @@ for (const server of await sharedServers()) {
     await t.test('a heartbeat keeps a result, and tells of those that are gone', async (t) => {
       const page = bodyOf(await send('SELECT 1 UNION ALL SELECT 2', { pagination: { max_rows_per_page: 1 } }));
       const other = bodyOf(await send('SELECT 1 UNION ALL SELECT 2', { pagination: { max_rows_per_page: 1 } }));
-      for (let beat = 0; beat < 8; beat++) {
-        await delay(500);
+      // It outlives the other, which was posted later.
+      while (!hasExpired(sluice, other.id)) {
+        await delay(300);
         const { text } = await jsonPost(sluice, '/v1/session/heartbeat', { node_to_queries: { n: [page.id, 'gone'] } });
         t.strictSame(JSON.parse(text), { queries_to_remove: ['gone'] });
       }
@@ -538,13 +540,18 @@ async function start(
   const { port } = new URL(server.url);
   const sluice = await startSluice([
     ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${database}`, '--drain_secs', '0'],
-    ...['--pinned_session_idle_secs', '2', '--result_timeout_secs', '2', ...more],
+    ...['--pinned_session_idle_secs', '2', '--result_timeout_secs', '2', '--log_level', 'debug', ...more],
   ]);
   t.teardown(async () => {
     await sluice.kill();
     await server.sql(`DROP DATABASE ${database}; DROP USER IF EXISTS carrier`);
   });
   return { sluice, database };
+}
+
+/** Whether a query has expired. To ask the service would count as polling. Its id is remembered for as long again. */
+function hasExpired(sluice: SluiceProcess, id: string): boolean {
+  return new RegExp(`"query":"${id}".*"reason":"expired.*"msg":"query_removed"`).test(sluice.log());
 }
 
 /** @returns the cookie that the login has given */

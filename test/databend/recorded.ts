@@ -206,7 +206,7 @@ export interface Stage {
 
 /** Holds the service to what a client needs, on both databases. */
 export async function testRecorded(shape: Shape, more: (t: Test, stage: Stage) => Promise<void>): Promise<void> {
-  t.setTimeout(240_000);
+  t.setTimeout(540_000);
   for (const server of await sharedServers()) {
     await t.test(`${shape.client} on ${server.kind} ${server.version}`, async (t) => {
       const stage = await startStage(t, server, shape);

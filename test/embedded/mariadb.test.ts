@@ -14,7 +14,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
 import t, { type Test } from 'tap';
@@ -22,6 +21,7 @@ import { type EmbeddedDatabase, startEmbedded } from '#src/embedded/mariadb.js';
 import { serversBelow } from '#src/embedded/processes.js';
 import { findPrograms } from '#src/embedded/programs.js';
 import { identify } from '#src/identity.js';
+import { until } from '../support/until.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
 const BASE_TABLES = [
@@ -291,7 +291,7 @@ t.test('a first start that is killed amid its sample is begun afresh', async (t)
   const folder = t.testdir();
   const holder = hold(t, folder);
   const sample = join(folder, 'mariadb/data-unfinished/waterways/reading.ibd');
-  while (!existsSync(sample)) await delay(5);
+  await until(() => existsSync(sample));
   holder.process.kill('SIGKILL');
   await holder.ended;
   t.ok(existsSync(sample), 'it is killed half-way');
@@ -343,7 +343,7 @@ t.test('without MariaDB the error says what to install', async (t) => {
 async function start(t: Test, folder: string, said: string[] = []): Promise<EmbeddedDatabase> {
   const database = await startEmbedded({
     dataDir: folder,
-    startTimeoutMs: 30_000,
+    startTimeoutMs: 120_000,
     say: (message) => said.push(message),
   });
   t.teardown(() => database.stop());
@@ -382,7 +382,7 @@ async function serverPid(t: Test, database: EmbeddedDatabase): Promise<number> {
 
 /** Waits for the end of a process that is no child of ours, of which no event tells. */
 async function gone(pid: number): Promise<void> {
-  while (identify(pid) !== undefined) await delay(5);
+  await until(() => identify(pid) === undefined);
 }
 
 /** What is in the database's folder. */

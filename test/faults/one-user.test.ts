@@ -25,7 +25,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const clientCount = figure(200, 1_000);
 const durationMs = figure(12_000, 300_000);
-/** In the short form a guard against what is held up for good: how busy the machine is decides the rest. */
+/** In the short form a guard against clients that are held up for good: the rest depends on how busy the machine is. */
 const p99MsMax = figure(5_000, 100);
 
 const requestBytesMax = 128 * MIB;

@@ -3,11 +3,13 @@ import t from 'tap';
 import { measured } from '../support/form.ts';
 import { isInstalled, type PrivateServer, sharedServers, startServer } from '../support/servers.ts';
 import { post, query, startSluice } from '../support/sluice.ts';
+import { p99MsMax } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 const failuresMax = 20;
 const attemptsPerSec = 200;
 const attackMs = 2_000;
+const guesses = (attemptsPerSec * attackMs) / 1_000;
 const aloneMs = 1_000;
 
 /** Connections on which nobody logged in, since the database began. */
@@ -20,7 +22,7 @@ function quantile(values: readonly number[], share: number): number {
 }
 
 for (const { kind } of await sharedServers()) {
-  const options = { skip: !isInstalled(kind), timeout: 90_000 };
+  const options = { skip: !isInstalled(kind), timeout: 540_000 };
   t.test(`${kind}: guessing a password costs the database little and other users nothing`, options, async (t) => {
     const server = await startServer(kind);
     t.teardown(() => server.stop());
@@ -51,8 +53,10 @@ for (const { kind } of await sharedServers()) {
     const during = traffic(attackMs);
     const statuses: Promise<number>[] = [];
     const retryAfter: unknown[] = [];
-    for (const begin = performance.now(); performance.now() < begin + attackMs; ) {
-      while (statuses.length < ((performance.now() - begin) * attemptsPerSec) / 1_000) {
+    const begin = performance.now();
+    while (statuses.length < guesses) {
+      const due = Math.min(guesses, ((performance.now() - begin) * attemptsPerSec) / 1_000);
+      while (statuses.length < due) {
         const attempt = logIn('guessed', `guess ${statuses.length}`);
         statuses.push(
           attempt.then(({ status, headers }) => {
@@ -73,12 +77,11 @@ for (const { kind } of await sharedServers()) {
       `${answers.length} guesses: ${told(401)} × 401, ${told(429)} × 429; the database was asked ${asked} times; ` +
         `p99 of another user ${quantile(alone, 0.99).toFixed(1)} ms alone, ${quantile(beside, 0.99).toFixed(1)} ms beside them`,
     );
-    t.ok(answers.length >= 0.9 * ((attackMs * attemptsPerSec) / 1_000), `${answers.length} guesses`);
     t.equal(told(401), failuresMax);
     t.equal(told(429), answers.length - failuresMax);
     t.equal(asked, failuresMax, 'after that the database is not asked');
-    const share = beside.length / attackMs / (alone.length / aloneMs);
-    t.ok(share > 0.5, `another user gets ${share.toFixed(2)} of the statements done`);
+    const besideMs = quantile(beside, 0.99);
+    t.ok(besideMs <= p99MsMax, `p99 of another user: ${besideMs.toFixed(1)} ms, and ${p99MsMax} ms are allowed`);
     t.ok(retryAfter.every((secs) => Number(secs) >= 1 && Number(secs) <= 60));
 
     t.equal((await logIn('guessed', 'right')).status, 429, 'nor about the right password');

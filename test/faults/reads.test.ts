@@ -24,17 +24,18 @@ import { until } from '../support/until.ts';
 const rowCount = figure(100_000, 1_000_000);
 /** The next page is asked for when the one before has been read, so that all this is what the client waits for. */
 const pageRows = 1_000;
-const failedMsMax = 2_000;
+/** More than ten times what it usually takes: a busy machine is no defect. What it takes is measured and printed. */
+const failedMsMax = 10_000;
 const pingSecs = 1;
 const connectTimeoutSecs = 1;
-const silentMsMax = 2 * pingSecs * 1_000 + connectTimeoutSecs * 1_000 + failedMsMax;
+const silentMsMax = 10 * (2 * pingSecs + connectTimeoutSecs) * 1_000;
 /** How long a statement may take that is sent when the database works again. */
-const nextMsMax = 2_000;
+const nextMsMax = 20_000;
 
 /** The statement waits at this row: the buffers of the way have not room for the rest, or there is none. */
 const waitingRow = Math.floor(rowCount * 0.995);
 /** Long enough for the fault to come, and short, as the database may wait to its end though nobody waits for it any more. */
-const waitSecs = 5;
+const waitSecs = 15;
 const longChange = `INSERT INTO copies SELECT i, filler, IF(i = ${waitingRow}, SLEEP(${waitSecs}), 0) FROM numbers`;
 
 function longRead(waitsAt: number): string {
@@ -187,7 +188,7 @@ async function changeThrough(t: Test, server: PrivateServer, fault: Fault): Prom
 
 /** Long past its time nobody needs to wait for the failure any more. */
 function isPatient(struckMs: number, { msMax }: Pick<Fault, 'msMax'>): void {
-  if (performance.now() - struckMs > 5 * msMax) throw new Error(`${5 * msMax} ms after the fault it is not told yet`);
+  if (performance.now() - struckMs > 2 * msMax) throw new Error(`${2 * msMax} ms after the fault it is not told yet`);
 }
 
 /** The database works again: so must the service, for the same user, at once. */

@@ -13,11 +13,15 @@ import { until } from '../support/until.ts';
 const pollMs = 20;
 const pingSecs = 1;
 const connectTimeoutSecs = 2;
-/** What the watchdog promises, and what a machine that is busy with other tests may add. */
-const noticeMsMax = (2 * pingSecs + connectTimeoutSecs + 1) * 1_000 + 1_500;
+/** Of a service whose kills are timed: more than ten times what a kill usually takes. */
+const patientSecs = 6;
+/** What the watchdog promises. */
+const promisedMs = (2 * pingSecs + connectTimeoutSecs + 1) * 1_000;
+/** Ten times as long: a busy machine is no defect. */
+const noticeMsMax = 10 * promisedMs;
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(300_000);
+t.setTimeout(540_000);
 
 const noWait = { pagination: { wait_time_secs: 0 } };
 /** Rows of a table that the test makes. */
@@ -28,7 +32,7 @@ const sideBySide = 2;
 t.jobs = sideBySide;
 
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
-  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000, buffered: true }, async (t) => {
+  t.test(kind, { skip: !isInstalled(kind), timeout: 540_000, buffered: true }, async (t) => {
     const server = await startServer(kind);
     t.teardown(() => server.stop());
     await server.sql('CREATE DATABASE faults; CREATE TABLE faults.numbers (n INT PRIMARY KEY, text CHAR(100))');
@@ -45,7 +49,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       const victim = await begin(sluice, server, "SELECT SLEEP(600), 'victim'");
       proxy.silence(await portOf(server, "SELECT SLEEP(600), 'victim'"));
       const other = await begin(sluice, server, "SELECT SLEEP(600), 'other'");
-      const { last, tookMs } = await follow(sluice, victim);
+      const { last, tookMs } = await follow(sluice, victim, promisedMs + 500);
       // The database is at work on it, whatever becomes of the link: nothing is wrong that anybody could tell.
       t.equal(last.state, 'Running', `${tookMs} ms`);
       t.equal((await get(sluice.url, other.stats_uri)).json.state, 'Running');
@@ -62,10 +66,10 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     t.test('a link that falls silent in the midst of many rows fails its statement, which is ended', async (t) => {
       const { proxy, sluice } = await start(t, server);
       const sql = 'SELECT n, text FROM faults.numbers';
-      let page = (await post(sluice.url, { sql, pagination: { max_rows_per_page: 10_000 } })).json;
+      let page = (await post(sluice.url, { sql, pagination: { max_rows_per_page: 10_000, wait_time_secs: 30 } })).json;
       for (let pages = 0; pages < 5; pages++) page = (await get(sluice.url, page.next_uri as string)).json;
       proxy.silence(await portOf(server, sql));
-      const { last, tookMs, rows } = await follow(sluice, page, Number.POSITIVE_INFINITY);
+      const { last, tookMs, rows } = await follow(sluice, page);
       t.match(last, { state: 'Failed', error: { code: 90006 } }, last.error?.message ?? '');
       t.ok(rows < rowCount, `${rows} rows`);
       t.ok(tookMs < noticeMsMax, `${tookMs} ms`);
@@ -77,11 +81,11 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       const { proxy, sluice } = await start(t, server);
       await query(sluice.url, 'SELECT 1');
       await until(async () => (await server.sql(`${waiting} LIKE '%:${proxy.lastPort}'`)) === '1');
-      // The service has yet to hear of it.
-      await delay(1_000);
+      // The service has yet to receive that the connection is clean, which the database has sent.
+      await delay(500);
       proxy.silenceAll();
       const first = (await post(sluice.url, { sql: 'SELECT 2', ...noWait })).json;
-      const { last, tookMs } = await follow(sluice, first, Number.POSITIVE_INFINITY);
+      const { last, tookMs } = await follow(sluice, first);
       t.match(last, { state: 'Failed', error: { code: 90006 } }, last.error?.message ?? '');
       t.ok(tookMs < noticeMsMax, `${tookMs} ms`);
       t.same((await query(sluice.url, 'SELECT 3')).rows, [[3]], 'the next one has a connection that lives');
@@ -126,7 +130,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     });
 
     t.test('a kill that is not answered holds up no other', async (t) => {
-      const { proxy, sluice } = await start(t, server);
+      const { proxy, sluice } = await start(t, server, patientSecs);
       const [first, second, third] = [1, 2, 3].map((n) => `SELECT SLEEP(600), 'held up ${n}'`) as [
         string,
         string,
@@ -143,11 +147,11 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.equal((await get(sluice.url, last.final_uri)).status, 200);
       await untilGone(server, third);
       const tookMs = performance.now() - begun;
-      t.ok(tookMs < connectTimeoutSecs * 1_000 - 500, `the other is killed after ${Math.round(tookMs)} ms`);
+      t.ok(tookMs < patientSecs * 1_000 - 500, `the other is killed after ${Math.round(tookMs)} ms`);
       await untilGone(server, second);
     });
 
-    t.test('what is only slow is not hurt', { timeout: 120_000 }, async (t) => {
+    t.test('what is only slow is not hurt', { timeout: 540_000 }, async (t) => {
       const { sluice } = await start(t, server);
       await server.sql(`CREATE TABLE IF NOT EXISTS faults.held (a INT PRIMARY KEY) ENGINE = InnoDB;
         REPLACE INTO faults.held VALUES (1)`);
@@ -182,11 +186,15 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   });
 }
 
-async function start(t: Test, server: PrivateServer): Promise<{ proxy: SilentProxy; sluice: SluiceProcess }> {
+async function start(
+  t: Test,
+  server: PrivateServer,
+  connectSecs = connectTimeoutSecs,
+): Promise<{ proxy: SilentProxy; sluice: SluiceProcess }> {
   const proxy = await SilentProxy.start(t, server.port);
   const sluice = await startSluice([
     ...['--mysql_url', `mysql://root@127.0.0.1:${proxy.port}/`],
-    ...['--ping_secs', `${pingSecs}`, '--connect_timeout_secs', `${connectTimeoutSecs}`, '--kill_timeout_secs', '1'],
+    ...['--ping_secs', `${pingSecs}`, '--connect_timeout_secs', `${connectSecs}`, '--kill_timeout_secs', '1'],
     ...[
       '--drain_secs',
       '0',
@@ -212,7 +220,7 @@ async function begin(sluice: SluiceProcess, server: PrivateServer, sql: string):
 }
 
 /** Polls until the query is settled and read, or for some seconds; tells how long that took, and the rows that came. */
-async function follow(sluice: SluiceProcess, first: QueryResponse, patienceMs = noticeMsMax) {
+async function follow(sluice: SluiceProcess, first: QueryResponse, patienceMs = Number.POSITIVE_INFINITY) {
   const begun = performance.now();
   let last = first;
   let rows = last.data.length;

@@ -8,6 +8,7 @@ import { figure, isLong, measured, testMsMax } from '../support/form.ts';
 import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
 import { get, post, type Reply, type SluiceProcess, split, startSluice } from '../support/sluice.ts';
 import { describeWindows, medianP99Ms, p99MsMax, startTraffic, type Window } from '../support/traffic.ts';
+import { until } from '../support/until.ts';
 
 /*
  * Clients that read large results slowly, many at once. They may not take more memory than there is for rows, nor hold up
@@ -52,7 +53,7 @@ for (const kind of kinds) {
       // With little room on the way it is the database that waits.
       const room = ['--query_buffer_bytes_max', `${MIB}`, '--page_bytes_max', `${MIB}`, '--spill_bytes_max', '0'];
       const place = await startPlace(t, server, room);
-      const restSecs = netWriteTimeoutSecs + 5;
+      const restSecs = netWriteTimeoutSecs + 2;
       const reader = new Reader(place);
       await reader.begin();
       await delay(restSecs * 1_000);
@@ -121,6 +122,8 @@ async function readBesideOthers(t: Test, place: Place): Promise<void> {
   const start: Window[] = [];
   while (begun < readerCount) start.push(...(await traffic.windows(1, windowMs)));
   const beside = await traffic.windows(windowCount, windowMs);
+  // On a busy machine a page may take longer than the windows.
+  await until(() => readers.every(({ slowPages, failure }) => slowPages >= 2 || failure !== null));
   isOver = true;
   await reading;
   // What is left is read at once: whoever the database had hung up on would now be told.
@@ -149,8 +152,8 @@ async function readBesideOthers(t: Test, place: Place): Promise<void> {
   t.strictSame(traffic.wrong.slice(0, 3), [], 'all others got what they asked for');
   const [aloneMs, besideMs] = [medianP99Ms(before), medianP99Ms(beside)];
   t.ok(
-    besideMs <= p99MsMax(aloneMs),
-    `p99 of the others: ${aloneMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside`,
+    besideMs <= p99MsMax,
+    `p99 of the others: ${aloneMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside, and ${p99MsMax} ms are allowed`,
   );
   t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
   t.comment(

@@ -8,6 +8,7 @@ import { generator, pick, type Random, seedOf } from '../support/random.ts';
 import { connectTo, requestText } from '../support/raw-http.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 /*
  * Traffic of every kind for a long time, good and bad, in rounds. After each round everything that may still be there has had
@@ -93,14 +94,13 @@ for (const server of await sharedServers()) {
 
 /** Connections of the user, when there are no more than after the first round, or the time for that has passed. */
 async function restingConnections(server: DatabaseServer, user: string, atFirst: number): Promise<number> {
-  const untilMs = performance.now() + lateMs;
-  for (;;) {
-    const count = Number(
-      await server.sql(`SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}'`),
-    );
-    if (count <= atFirst || atFirst === 0 || performance.now() > untilMs) return count;
-    await delay(100);
-  }
+  let count = 0;
+  const look = async (): Promise<boolean> => {
+    count = Number(await server.sql(`SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}'`));
+    return count <= atFirst || atFirst === 0;
+  };
+  await until(look, Boolean, lateMs).catch(() => {});
+  return count;
 }
 
 /** One thing that clients do. Rejects if it does not go as it should. */

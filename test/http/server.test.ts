@@ -386,7 +386,7 @@ t.test('a client that drips its request is not let drip for ever', async (t) => 
 
 t.test('a connection on which nothing happens is closed', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
-    httpIdleMs: 200,
+    httpIdleMs: 500,
   });
   const idle = await exchange(url, requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' }));
   t.equal(idle.replies[0]?.status, 200);
@@ -432,7 +432,8 @@ t.test('a refused client that never stops sending is cut off', async (t) => {
     more();
   });
   t.equal(replies[0]?.status, 413);
-  t.ok(performance.now() - begin < 10_000);
+  // Usually two seconds; without the limit it would not end.
+  t.ok(performance.now() - begin < 20_000);
 });
 
 t.test('a connection that sends too far ahead of its answers is closed, and others are not', async (t) => {
@@ -451,10 +452,7 @@ t.test('a connection that sends too far ahead of its answers is closed, and othe
   const other = connect(port, '127.0.0.1');
   t.teardown(() => other.destroy());
   other.write(smallPost.repeat(10));
-  for (const deadline = Date.now() + 10_000; waiting < 20 && Date.now() < deadline; ) {
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  t.equal(waiting, 20);
+  await until(() => waiting === 20);
   t.equal(other.destroyed, false);
 });
 
@@ -469,11 +467,10 @@ t.test(
     });
     const socket = connectTo(url);
     socket.write(smallPost.repeat(3));
-    const deadline = Date.now() + 10_000;
-    while (responses.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => responses.length === 3);
     t.strictSame(closes, []);
     socket.destroy();
-    while (closes.length < 3 && Date.now() < deadline) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => closes.length >= 3);
     await new Promise((resolve) => setTimeout(resolve, 50));
     t.strictSame(closes.sort(), [0, 1, 2]);
     for (const response of responses) {
@@ -527,6 +524,11 @@ t.test('B (attack): requests that are sent ahead on all connections share one me
     (count) => count > 0,
   );
   t.strictSame(closed, [3], 'the one that sends one more is closed');
+  // The others are accepted by then.
+  await until(
+    () => server.connections,
+    (count) => count === 3,
+  );
   first.destroy();
   await until(
     () => server.connections,
@@ -723,13 +725,18 @@ t.test('it knows when no connection is open any more, be they encrypted or about
     await once(asking, 'data');
     asking.destroy();
     await once(asking, 'close');
-    const begin = performance.now();
+    // Timers of one duration fire in the order in which they were set.
+    let isOver = false;
+    const isEarly = new Promise((resolve) => setTimeout(() => resolve(isOver), 50));
     await server.empty(50);
-    t.ok(performance.now() - begin >= 45, 'one is left, and that long it is waited for');
+    isOver = true;
+    t.equal(await isEarly, false, 'one is left, and that long it is waited for');
+    const begin = performance.now();
     const empty = server.empty(60_000);
     silent.destroy();
     await empty;
-    t.ok(performance.now() - begin < 10_000);
+    // Without the closing it would be 60 s.
+    t.ok(performance.now() - begin < 30_000);
   }
 });
 
@@ -741,7 +748,7 @@ t.test(
       waiting.push(response);
     });
     const count = async (number: number): Promise<void> => {
-      while (waiting.length < number) await new Promise((resolve) => setImmediate(resolve));
+      await until(() => waiting.length >= number);
     };
     const { replies } = await exchange(url, async (socket) => {
       socket.write(smallPost.repeat(2));
@@ -765,16 +772,16 @@ t.test('one that closes answers what has come, and waits no longer than it is to
       responses.push(response);
     });
     const asked = exchange(url, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
-    while (responses.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => responses.length > 0);
     const begin = performance.now();
-    const closed = server.close(300);
+    const closed = server.close(answers ? 60_000 : 300);
     await new Promise((resolve) => setTimeout(resolve, 100));
     await t.rejects(once(connectTo(url), 'connect'), { code: 'ECONNREFUSED' }, 'nobody else is let in');
     if (answers) replyText(responses[0] as ServerResponse, 200, 'ok');
     await closed;
     const tookMs = performance.now() - begin;
     t.equal((await asked).replies.length, answers ? 1 : 0);
-    t.ok(answers ? tookMs < 290 : tookMs >= 290, `${Math.round(tookMs)} ms`);
+    t.ok(answers ? tookMs < 30_000 : tookMs >= 280, `${Math.round(tookMs)} ms`);
   }
 });
 
@@ -787,7 +794,8 @@ t.test('the end of the server ends connections that have not yet agreed on their
   await once(asking, 'secureConnect');
   const begin = performance.now();
   await server.close(0);
-  t.ok(performance.now() - begin < 5_000);
+  // Usually some milliseconds; the time of a request, 30 s, would end the connection too.
+  t.ok(performance.now() - begin < 10_000);
 });
 
 async function start(t: Test, handle: Handle, options: Partial<ServerOptions> = {}) {

@@ -5,7 +5,7 @@ import { sharedServers } from '../support/servers.ts';
 import { get, post, type QueryResult, query, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(540_000);
 
 const notUtf8 = { code: 90_011, sqlstate: 'HY000', message: /character_set_results/, retryable: false };
 

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
 import { type Credentials, post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
-t.setTimeout(180_000);
+t.setTimeout(540_000);
 
 const plain = { user: 'plain', password: 'pw' };
 const exempt = { user: 'exempt', password: 'pw' };

@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
  * those that run can be polled and killed.
  */
 
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 const kinds = ['mariadb', 'mysql'] satisfies DatabaseKind[];
 const noWait = { pagination: { wait_time_secs: 0 } };

@@ -11,7 +11,7 @@ import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from 
 import { get, post, query, startSluice } from '../support/sluice.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(180_000);
+t.setTimeout(540_000);
 
 const run = promisify(execFile);
 const folder = await mkdtemp(join(tmpdir(), 'tls-'));

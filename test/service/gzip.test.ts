@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { type QueryResponse, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 interface Answer {
   readonly isGzip: boolean;

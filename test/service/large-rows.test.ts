@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
  * delivered. What is reserved is given back, whatever ends the statement.
  */
 
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 const MIB = 1024 * 1024;
 const noWait = { pagination: { wait_time_secs: 0 } };

@@ -11,11 +11,10 @@ import {
   type SluiceProcess,
   startSluice,
 } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 const timeoutSecs = 2;
 const timeoutMs = timeoutSecs * 1_000;
-/** By then a result that nobody polls has expired, and its id is still remembered, as it is for as long again. */
-const expiredMs = timeoutMs + 500;
 
 interface Progress {
   readonly rows: number;
@@ -45,7 +44,7 @@ class Stage {
   static async start(server: DatabaseServer): Promise<Stage> {
     const sluice = await startSluice([
       ...['--mysql_url', server.url, '--result_timeout_secs', String(timeoutSecs)],
-      ...['--statement_timeout_secs', '20'],
+      ...['--statement_timeout_secs', '20', '--log_level', 'debug'],
     ]);
     const stage = new Stage(server, sluice);
     for (const user of [stage.user, stage.other]) {
@@ -62,7 +61,12 @@ class Stage {
   }
 
   post(sql: string, body: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal): Promise<Reply> {
-    return post(this.sluice.url, { sql, ...body }, { user: this.user, ...(signal && { signal }) });
+    // The default is a second, which a busy machine may take for its answer.
+    return post(
+      this.sluice.url,
+      { sql, pagination: { wait_time_secs: 20 }, ...body },
+      { user: this.user, ...(signal && { signal }) },
+    );
   }
 
   get(path: string, user = this.user, method = 'GET'): Promise<Reply> {
@@ -77,20 +81,21 @@ class Stage {
     return Number(count);
   }
 
+  /** Waits until a query has expired. To ask the service would count as polling. Its id is remembered for as long again. */
+  async untilExpired(id: string): Promise<void> {
+    const removed = new RegExp(`"query":"${id}".*"reason":"expired.*"msg":"query_removed"`);
+    await until(
+      () => this.sluice.log(),
+      (log) => removed.test(log),
+    );
+  }
+
   /** Starts a statement that runs until it is stopped, and waits until the database has it. */
   async startEndless(): Promise<{ first: QueryResponse; mark: string }> {
     const mark = `m${randomBytes(6).toString('hex')}`;
     const { json } = await this.post(`SELECT SLEEP(600) AS ${mark}`, { pagination: { wait_time_secs: 0 } });
-    await until(async () => (await this.running(mark)) === 1, 'the statement runs');
+    await until(async () => (await this.running(mark)) === 1);
     return { first: json, mark };
-  }
-}
-
-async function until(condition: () => boolean | Promise<boolean>, what: string, deadlineMs = 15_000): Promise<void> {
-  const deadline = performance.now() + deadlineMs;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`it never came to this: ${what}`);
-    await sleep(20);
   }
 }
 
@@ -113,12 +118,11 @@ for (const server of await sharedServers()) {
     const expiredText = (id: string): string => `query ${id} expired: not polled for ${timeoutSecs} s`;
 
     t.test('a result that nobody polls is gone, and a late client reads why', async (t) => {
+      const began = performance.now();
       const { json } = await stage.post('SELECT 1');
       t.strictSame(json.data, [[1]]);
-      const answered = performance.now();
       let late: Reply | undefined;
-      // Looking would count as polling, and so the first look is when the time has passed.
-      await sleep(expiredMs);
+      await stage.untilExpired(json.id);
       for (const path of [json.stats_uri, `${json.stats_uri}/page/0`, `${json.stats_uri}/page/9`]) {
         late = await stage.get(path);
         t.equal(late.status, 404);
@@ -131,18 +135,20 @@ for (const server of await sharedServers()) {
       t.equal((await stage.get(json.final_uri)).status, 200, 'it can be finished');
       t.equal((await stage.get(json.final_uri)).text, '');
 
-      await until(async () => (await stage.get(json.stats_uri)).text === `no query ${json.id}`, 'the id is forgotten');
-      const forgottenMs = performance.now() - answered;
-      t.ok(forgottenMs >= 2 * timeoutMs - 100, `the id was forgotten after ${forgottenMs} ms`);
+      await until(async () => (await stage.get(json.stats_uri)).text === `no query ${json.id}`);
+      const forgottenMs = performance.now() - began;
+      t.ok(forgottenMs >= 2 * timeoutMs - 10, `the id was forgotten after ${forgottenMs} ms`);
       t.equal((await stage.get(json.final_uri)).status, 404);
     });
 
     t.test('E (result_timeout_secs): a request may ask for more or less time than the default', async (t) => {
       const longer = (await stage.post('SELECT 1', { result_timeout_secs: 60 })).json;
       const shorter = (await stage.post('SELECT 1', { result_timeout_secs: 1 })).json;
-      await sleep(expiredMs);
-      t.equal((await stage.get(longer.stats_uri)).status, 200);
+      const usual = (await stage.post('SELECT 1')).json;
+      await stage.untilExpired(shorter.id);
       t.equal((await stage.get(shorter.stats_uri)).text, `query ${shorter.id} expired: not polled for 1 s`);
+      await stage.untilExpired(usual.id);
+      t.equal((await stage.get(longer.stats_uri)).status, 200);
       const refused = await stage.post('SELECT 1', { result_timeout_secs: 3_601 });
       t.strictSame(
         [refused.status, refused.text.trim()],
@@ -152,10 +158,12 @@ for (const server of await sharedServers()) {
 
     t.test('every answer begins the clock anew', async (t) => {
       const { json } = await stage.post('SELECT 1');
-      for (let look = 0; look < 5; look++) {
-        await sleep(timeoutMs / 2);
+      // Together they take longer than the timeout, and each leaves a busy machine most of it.
+      const restMs = 0.3 * timeoutMs;
+      for (let look = 1; look <= 4; look++) {
+        await sleep(restMs);
         const path = look % 2 === 0 ? `${json.stats_uri}/page/0` : json.stats_uri;
-        t.equal((await stage.get(path)).status, 200, `after ${((look + 1) * timeoutMs) / 2} ms`);
+        t.equal((await stage.get(path)).status, 200, `after ${look * restMs} ms`);
       }
     });
 
@@ -168,7 +176,7 @@ for (const server of await sharedServers()) {
 
     t.test('a statement whose result expires is stopped in the database', async (t) => {
       const { first, mark } = await stage.startEndless();
-      await until(async () => (await stage.running(mark)) === 0, 'the statement has been stopped', timeoutMs + 8_000);
+      await until(async () => (await stage.running(mark)) === 0);
       t.equal((await stage.get(pageUri(first))).text, expiredText(first.id));
     });
 
@@ -177,7 +185,7 @@ for (const server of await sharedServers()) {
       const final = await stage.get(first.final_uri);
       t.equal(final.status, 200);
       t.equal(final.text, '');
-      await until(async () => (await stage.running(mark)) === 0, 'the statement has been stopped', 3_000);
+      await until(async () => (await stage.running(mark)) === 0);
       for (const path of [first.stats_uri, pageUri(first), `${first.stats_uri}/kill`]) {
         const late = await stage.get(path);
         t.equal(late.status, 404);
@@ -215,34 +223,36 @@ for (const server of await sharedServers()) {
         t.equal(reply.status, 200);
         t.match(reply.json, { state: 'Failed', error: { code: 90002, stats: 90002 }, data: [], next_uri: null });
       }
-      await until(async () => (await stage.running(mark)) === 0, 'the statement has been stopped', 3_000);
-      await sleep(expiredMs);
+      await until(async () => (await stage.running(mark)) === 0);
+      await stage.untilExpired(first.id);
       t.equal((await stage.get(first.stats_uri)).text, expiredText(first.id));
     });
 
     t.test('a poll that waits is answered when its query is killed or finished', async (t) => {
-      const stop = async (verb: string): Promise<void> => {
+      const stop = async (verb: string, pauseMs = 200): Promise<void> => {
         const { json } = await stage.post('SELECT SLEEP(600)', {
           pagination: { wait_time_secs: 3 },
         });
         t.equal(json.state, 'Running');
         const poll = stage.get(pageUri(json));
-        // The poll was sent first, on a connection of its own; were it not taken first, there would be no query for it.
-        await sleep(200);
+        await sleep(pauseMs);
         t.equal((await stage.get(`${json.stats_uri}/${verb}`)).status, 200);
-        t.match((await poll).json, { state: 'Failed', error: { code: 90002 }, data: [], next_uri: null }, verb);
+        const answer = await poll;
+        // The poll was sent first, on a connection of its own. On a busy machine it may arrive when there is no query any more.
+        if (answer.status === 404 && pauseMs < 2_000) return stop(verb, 3 * pauseMs);
+        t.match(answer.json, { state: 'Failed', error: { code: 90002 }, data: [], next_uri: null }, verb);
       };
-      await Promise.all(['kill', 'kill?delete=true'].map(stop));
+      await Promise.all(['kill', 'kill?delete=true'].map((verb) => stop(verb)));
     });
 
     t.test('a client that goes away before the first answer takes its statement with it', async (t) => {
       const mark = `m${randomBytes(6).toString('hex')}`;
       const client = new AbortController();
       const reply = stage.post(`SELECT SLEEP(600) AS ${mark}`, { pagination: { wait_time_secs: 15 } }, client.signal);
-      await until(async () => (await stage.running(mark)) === 1, 'the statement runs');
+      await until(async () => (await stage.running(mark)) === 1);
       client.abort();
       await t.rejects(reply);
-      await until(async () => (await stage.running(mark)) === 0, 'the statement has been stopped', 3_000);
+      await until(async () => (await stage.running(mark)) === 0);
     });
 
     t.test('a client that goes away later may come back', async (t) => {
@@ -257,10 +267,13 @@ for (const server of await sharedServers()) {
     });
 
     t.test('the statistics come at once, without rows', async (t) => {
-      const { first } = await stage.startEndless();
+      // The polls of this query wait for 20 s, and its first row comes at once.
+      const sql = `SELECT SLEEP(IF(d = 9, 600, 0)), REPEAT('x', 40000) FROM ${digits('a')}`;
+      const first = (await stage.post(sql, { pagination: { wait_time_secs: 20, max_rows_per_page: 1 } })).json;
       const asked = performance.now();
       const reply = await stage.get(first.stats_uri);
-      t.ok(performance.now() - asked < 900, 'no long-poll');
+      // Usually some milliseconds.
+      t.ok(performance.now() - asked < 15_000, 'no long-poll');
       t.equal(reply.status, 200);
       t.match(reply.json, { id: first.id, state: 'Running', data: [], error: null });
       const head = await stage.get(first.stats_uri, stage.user, 'HEAD');
@@ -304,7 +317,7 @@ for (const server of await sharedServers()) {
         times.join(' '),
       );
       const last = statsOf(reply).running_time_ms;
-      t.ok(last >= 990 && last < 5_000, `${last} ms`);
+      t.ok(last >= 990 && last < 15_000, `${last} ms`);
       await sleep(100);
       t.equal(statsOf(await stage.get(json.stats_uri)).running_time_ms, last);
       t.equal(statsOf(await stage.get(pageUri(json))).running_time_ms, last);
@@ -345,7 +358,7 @@ for (const server of await sharedServers()) {
       const sql = `SELECT REPEAT('x', 996) FROM ${digits('a')}, ${digits('b')}, ${digits('c')}`;
       const first = await stage.post(sql, { pagination: { max_rows_per_page: 10, wait_time_secs: 10 } });
       t.equal(first.json.data.length, 10);
-      await until(async () => (await stage.get(first.json.stats_uri)).json.state === 'Succeeded', 'all rows have come');
+      await until(async () => (await stage.get(first.json.stats_uri)).json.state === 'Succeeded');
       const progress = statsOf(await stage.get(first.json.stats_uri)).result_progress;
       t.equal(progress.rows, 1_000);
       t.ok(progress.bytes >= 1_000_000 - 1 && progress.bytes <= 1_000_000 + 1_000, `${progress.bytes} bytes`);
@@ -382,7 +395,7 @@ for (const server of await sharedServers()) {
     await until(async () => {
       const sql = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(600) AS ${mark}%'`;
       return (await server.sql(sql)) === '0';
-    }, 'the statement has been stopped');
+    });
   });
 }
 

@@ -12,7 +12,7 @@ import { until } from '../support/until.ts';
  * with 429 (the user's share) or 503 (all memory), and can be sent again when other requests have ended.
  */
 
-t.setTimeout(120_000);
+t.setTimeout(540_000);
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

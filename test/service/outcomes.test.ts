@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type DatabaseKind, type DatabaseServer, isInstalled, startServer } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 /*
  * What a failure says of the data: `outcome` and `retryable` are compared with what is really there.
  */
 
-t.setTimeout(180_000);
+t.setTimeout(540_000);
 
 const noWait = { pagination: { wait_time_secs: 0 } };
 const longWait = { pagination: { wait_time_secs: 20 } };
@@ -102,6 +102,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     t.test('we ended it', async (t) => {
       const read = await begin(sluice, 'SELECT SLEEP(600)');
       const write = await begin(sluice, 'INSERT INTO t SELECT 60 + SLEEP(600)');
+      await until(async () => (await server.sql(countSleeping('SLEEP(600)'))) === '2');
       for (const { stats_uri } of [read, write]) await get(sluice.url, `${stats_uri}/kill`);
       t.match((await get(sluice.url, read.stats_uri)).json.error, {
         code: 90002,
@@ -126,7 +127,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       const write = await begin(sluice, "INSERT INTO t SELECT 70 + SLEEP(600) FROM (SELECT 'lost') a");
       const inSession = await begin(sluice, "SELECT SLEEP(600), 'lost too'", own);
       const behind = await begin(sluice, 'INSERT INTO t VALUES (71)', own);
-      await until(async () => Number(await server.sql(countLost)) === 3);
+      await until(async () => Number(await server.sql(countSleeping('lost'))) === 3);
       await server.kill();
       const errors = await Promise.all([read, write, inSession, behind].map((one) => settledError(sluice, one)));
       t.match(errors[0], { code: 90006, outcome: 'rolled_back', retryable: true }, 'a read by itself');
@@ -143,12 +144,13 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   });
 }
 
-const countLost =
-  "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%lost%' AND STATE LIKE '%sleep%'";
+/** Counts the statements with this text that sleep. */
+function countSleeping(text: string): string {
+  return `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%${text}%' AND STATE LIKE '%sleep%'`;
+}
 
 async function begin(sluice: SluiceProcess, sql: string, more: object = {}): Promise<QueryResponse> {
   const { json } = await post(sluice.url, { sql, ...noWait, ...more });
-  await delay(100);
   return json;
 }
 
@@ -159,13 +161,6 @@ async function settledError(sluice: SluiceProcess, { stats_uri }: QueryResponse)
     return last.state !== 'Running';
   });
   return last.error;
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (const deadline = performance.now() + 20_000; performance.now() < deadline; await delay(20)) {
-    if (await holds()) return;
-  }
-  throw new Error('it did not come to pass');
 }
 
 async function start(t: Test, server: DatabaseServer, database: string): Promise<SluiceProcess> {

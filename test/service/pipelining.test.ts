@@ -6,7 +6,7 @@ import { type QueryResponse, query, startSluice } from '../support/sluice.ts';
 
 /* Requests that a client sends on one connection without waiting for the answers to those before them. */
 
-t.setTimeout(120_000);
+t.setTimeout(540_000);
 
 const headers = {
   Authorization: `Basic ${btoa('root:')}`,

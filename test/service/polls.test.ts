@@ -1,17 +1,19 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { sharedServers } from '../support/servers.ts';
 import { get, post, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 const mebibyte = 1024 * 1024;
 const pollsCount = 1_000;
 const costBytesMax = 60 * mebibyte;
 const latencyMsMax = 100;
-/** What fails the test: on a busy machine an answer can be late in each of the rounds. */
+/** What fails the test: on a busy machine an answer can be late. */
 const failingLatencyMsMax = 10 * latencyMsMax;
 /** The statements sleep for this long and a little longer each, so that they end one by one: 250 in a second. */
 const sleepSecs = 6;
+/** The polls wait for 50 s. */
+const sleepSecsMax = 40;
 const staggerSecs = 0.004;
 
 /** The polls of one round: what memory they took, and how long after its row was there each answer came. */
@@ -43,10 +45,19 @@ t.test('a thousand waiting polls cost less than 60 MB, and each is answered as s
         return Number(await server.sql(count)) === pollsCount;
       };
 
-      const rounds = [await poll(sluice, user, isWaiting)];
+      let secs = sleepSecs;
+      const round = async (): Promise<Round> => {
+        for (;;) {
+          const done = await poll(sluice, user, secs, isWaiting);
+          if (done !== null) return done;
+          // A busy machine takes longer to open so many connections.
+          secs *= 2;
+          if (secs > sleepSecsMax) throw new Error('a statement ended before all of them were waiting');
+        }
+      };
+      const rounds = [await round()];
       // What else the machine does can only make an answer late, so the best of three rounds is the server's.
-      while (rounds.length < 3 && worstMs(rounds.at(-1) as Round) > latencyMsMax)
-        rounds.push(await poll(sluice, user, isWaiting));
+      while (rounds.length < 3 && worstMs(rounds.at(-1) as Round) > failingLatencyMsMax) rounds.push(await round());
       for (const { waitingBytes, peakBytes, latenciesMs } of rounds) {
         const sorted = [...latenciesMs].sort((a, b) => a - b);
         const at = (share: number): string => (sorted[Math.ceil(sorted.length * share) - 1] as number).toFixed(1);
@@ -75,13 +86,19 @@ async function warmUp(sluice: SluiceProcess, user: string): Promise<void> {
   await Promise.all(Array.from({ length: atOnce }, client));
 }
 
-async function poll(sluice: SluiceProcess, user: string, isWaiting: () => Promise<boolean>): Promise<Round> {
+/** @returns null if a statement ended before all of them were waiting */
+async function poll(
+  sluice: SluiceProcess,
+  user: string,
+  secs: number,
+  isWaiting: () => Promise<boolean>,
+): Promise<Round | null> {
   const beforeBytes = sluice.memoryBytes();
   const latenciesMs: number[] = [];
   const polls = Array.from({ length: pollsCount }, async (_, index) => {
-    const secs = (sleepSecs + index * staggerSecs).toFixed(3);
+    const ownSecs = (secs + index * staggerSecs).toFixed(3);
     // The database and this test read the same clock.
-    const sql = `SELECT SLEEP(${secs}), CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000 AS DOUBLE)`;
+    const sql = `SELECT SLEEP(${ownSecs}), CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000 AS DOUBLE)`;
     const reply = await post(sluice.url, { sql, pagination: { wait_time_secs: 50 } }, { user });
     const arrivedMs = performance.timeOrigin + performance.now();
     const [slept, readyMs] = reply.json.data[0] as [number, number];
@@ -98,11 +115,10 @@ async function poll(sluice: SluiceProcess, user: string, isWaiting: () => Promis
     peakBytes = Math.max(peakBytes, bytes);
   }, 50);
   try {
-    while (!(await isWaiting())) {
-      if (latenciesMs.length > 0) throw new Error('a statement ended before all of them were waiting');
-      await sleep(50);
-    }
+    await until(async () => latenciesMs.length > 0 || (await isWaiting()));
+    const areAllWaiting = latenciesMs.length === 0;
     await all;
+    if (!areAllWaiting) return null;
   } finally {
     clearInterval(sample);
   }

@@ -4,10 +4,10 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { findPrograms } from '#src/embedded/programs.js';
 import { get, type QueryError, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 const isRoot = process.getuid?.() === 0;
 
@@ -217,7 +217,7 @@ t.test('C: MariaDB is not served when the privileges could not be set', async (t
     if (name.startsWith('proxies_priv.')) rmSync(join(data, 'mysql', name));
   }
   await t.rejects(startSluice(['--data_dir', dataDir]), /the privileges could not be set: .*proxies_priv.*error\.log/);
-  for (let waited = 0; existsSync(join(dataDir, 'mariadb/lock')) && waited < 10_000; waited += 20) await delay(20);
+  await until(() => !existsSync(join(dataDir, 'mariadb/lock')));
   t.same(readdirSync(join(dataDir, 'mariadb')).sort(), ['data', 'error.log', 'files'], 'nothing is left running');
 });
 

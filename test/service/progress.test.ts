@@ -6,7 +6,7 @@ import { sharedServers } from '../support/servers.ts';
 import { type Credentials, get, post, query, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(180_000);
+t.setTimeout(540_000);
 
 const tableRows = 20_000;
 

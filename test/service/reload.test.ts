@@ -34,7 +34,7 @@ t.test('D1: SIGHUP during the stop does not end the server before its results ar
   const sluice = await startSluice(['--mysql_url', mysqlUrl, '--drain_secs', '60']);
   sluice.child.ref();
   const exited = once(sluice.child, 'exit');
-  const paged = { sql: 'SELECT 1 UNION ALL SELECT 2', pagination: { max_rows_per_page: 1 } };
+  const paged = { sql: 'SELECT 1 UNION ALL SELECT 2', pagination: { max_rows_per_page: 1, wait_time_secs: 30 } };
   const { json } = await post(sluice.url, paged);
   sluice.child.kill('SIGTERM');
   await until(

@@ -20,7 +20,7 @@ const atOnce = 100;
 
 for (const server of await sharedServers()) {
   for (const { dialect, header, refused } of dialects) {
-    t.test(`in ${dialect}, on ${server.kind}`, { timeout: 120_000 }, async (t) => {
+    t.test(`in ${dialect}, on ${server.kind}`, { timeout: 540_000 }, async (t) => {
       const { sluice, count } = await start(t, server);
       const key = (): string => randomBytes(16).toString('hex');
       const send = (name: string, body: object, user = 'root', url = sluice.url): Promise<Reply> =>
@@ -80,11 +80,15 @@ for (const server of await sharedServers()) {
         const name = key();
         const port = Number(new URL(sluice.url).port);
         const proxy = await startProxy(t, port);
-        const lost = send(name, insert(name), 'root', `http://127.0.0.1:${proxy.port}`);
-        await delay(100);
+        proxy.silenceAfter(0);
+        // Long enough to be still at work when the connection is cut.
+        const slow = { sql: `INSERT INTO done SELECT '${name}', SLEEP(1)` };
+        const lost = send(name, slow, 'root', `http://127.0.0.1:${proxy.port}`);
+        const running = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%''${name}'', SLEEP(1)'`;
+        await until(async () => (await server.sql(running)) === '1');
         proxy.resetAll();
         await t.rejects(lost);
-        const again = await send(name, { ...insert(name) });
+        const again = await send(name, { ...slow });
         t.equal(again.status, 200);
         await until(async () => (await count(name)) !== '0');
         await delay(300);

@@ -11,6 +11,7 @@ import {
   type SluiceProcess,
   startSluice,
 } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 /** Users, a database and a service, all of one test alone. */
 class Bench {
@@ -102,22 +103,13 @@ async function prepare(t: Test, server: DatabaseServer, args: readonly string[] 
   return new Bench(server, sluice, name);
 }
 
-async function until(what: string, check: () => Promise<boolean>, msMax = 15_000): Promise<number> {
-  const began = performance.now();
-  while (!(await check())) {
-    if (performance.now() - began > msMax) throw new Error(`not within ${msMax} ms: ${what}`);
-    await delay(20);
-  }
-  return performance.now() - began;
-}
-
 // Most of the time is spent waiting, so of these there are three at a time.
 t.jobs = 3;
 
 for (const server of await sharedServers()) {
   const { kind } = server;
 
-  t.test(`kept sessions on ${kind}`, { timeout: 120_000 }, async (t) => {
+  t.test(`kept sessions on ${kind}`, { timeout: 540_000 }, async (t) => {
     const bench = await prepare(t, server, ['--session_idle_secs_max', '3600']);
     const { name } = bench;
 
@@ -212,7 +204,7 @@ for (const server of await sharedServers()) {
       const expired = await bench.open(1);
       const oneOff = { id: (await bench.run('SELECT 1')).last.session_id };
       const others = await bench.open(600, undefined, `${name}_b`);
-      await until('its end is logged', async () =>
+      await until(async () =>
         bench.sluice
           .log()
           .split('\n')
@@ -253,8 +245,8 @@ for (const server of await sharedServers()) {
       t.match(await bench.follow(running), { state: 'Failed', error: { code: 90002, message, retryable: false } });
       t.match(await bench.follow(waiting), { error: { code: 90002, message, outcome: 'not_started' } });
       t.match(await bench.start('SELECT 1', session, 5), { state: 'Failed', error: { code: 90001 } });
-      await until('the connection is closed', async () => !(await bench.connections()).includes(connection));
-      await until('its statement has ended', async () => {
+      await until(async () => !(await bench.connections()).includes(connection));
+      await until(async () => {
         const sql = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(1000) AS ${mark}%'`;
         return (await server.sql(sql)) === '0';
       });
@@ -283,7 +275,7 @@ for (const server of await sharedServers()) {
         t.equal((await get(bench.sluice.url, path, { ...bench.login(`${name}_b`), method: 'DELETE' })).status, 200);
       }
       t.strictSame(await bench.rows('SELECT 4', { id }, `${name}_b`), [[4]], 'the others go on');
-      await until('their connections are closed', async () => (await bench.connections(`${name}_b`)).length <= 2);
+      await until(async () => (await bench.connections(`${name}_b`)).length <= 2);
     });
 
     t.test('the database of a session', async (t) => {
@@ -331,7 +323,7 @@ for (const server of await sharedServers()) {
         const idle = await bench.open();
         const idleId = (await bench.rows('SELECT CONNECTION_ID()', idle))[0]?.[0];
         await server.sql(`KILL CONNECTION ${idleId}`);
-        await until('the session is gone', async () => {
+        await until(async () => {
           const { error } = await bench.start('SELECT 1', idle, 5);
           return error?.code === 90001;
         });
@@ -339,40 +331,41 @@ for (const server of await sharedServers()) {
     );
   });
 
-  t.test(`the idle time of sessions on ${kind}`, { timeout: 60_000 }, async (t) => {
+  t.test(`the idle time of sessions on ${kind}`, { timeout: 540_000 }, async (t) => {
     const bench = await prepare(t, server, ['--session_idle_secs_max', '2']);
 
     t.test('after it the connection is closed and its transaction rolled back', async (t) => {
       const session = await bench.open(1);
       const id = (await bench.rows('SELECT CONNECTION_ID()', session))[0]?.[0] as number;
       await bench.run('BEGIN', session);
+      // Before its last statement: when the answer is heard here, the session may have been idle for a while.
+      const began = performance.now();
       await bench.run('INSERT INTO t (i) VALUES (77)', session);
-      const idleSince = performance.now();
-      await until('the connection is closed', async () => !(await bench.connections()).includes(id));
-      t.ok(performance.now() - idleSince >= 900, 'not before its time');
+      await until(async () => !(await bench.connections()).includes(id));
+      t.ok(performance.now() - began >= 990, 'not before its time');
       t.strictSame(await bench.rows('SELECT COUNT(*) FROM t WHERE i = 77'), [[0]]);
       t.match(await bench.start('SELECT 1', session, 5), { error: { code: 90001 } });
-      await until('its end is logged', async () => bench.sluice.log().includes('idle for 1 s'));
+      await until(async () => bench.sluice.log().includes('idle for 1 s'));
     });
 
     t.test('the clock stands while a statement runs or waits, and begins anew with each', async (t) => {
-      const session = await bench.open(1);
+      const session = await bench.open(2);
       await bench.run('SET @x = 1', session);
-      const long = await bench.start('SELECT SLEEP(1.6)', session);
-      const waiting = await bench.start('SELECT @x, SLEEP(0.6)', session);
+      const long = await bench.start('SELECT SLEEP(2.4)', session);
+      const waiting = await bench.start('SELECT @x, SLEEP(0.2)', session);
       t.equal((await bench.follow(long)).state, 'Succeeded');
       t.equal((await bench.follow(waiting)).state, 'Succeeded');
       for (let times = 0; times < 3; times++) {
-        await delay(600);
+        await delay(800);
         t.strictSame(await bench.rows('SELECT @x', session), [[1]]);
       }
     });
 
     t.test('a longer one than the maximum is cut to it', async (t) => {
+      const began = performance.now();
       const session = await bench.open(1_000_000);
-      const idleSince = performance.now();
-      await until('the session ends', async () => bench.sluice.log().includes('idle for 2 s'), 10_000);
-      t.ok(performance.now() - idleSince >= 1_900);
+      await until(async () => bench.sluice.log().includes('idle for 2 s'));
+      t.ok(performance.now() - began >= 1_990);
       t.match(await bench.start('SELECT 1', session, 5), { error: { code: 90001 } });
     });
 
@@ -382,9 +375,9 @@ for (const server of await sharedServers()) {
     });
   });
 
-  t.test(`limits of sessions and connections on ${kind}`, { timeout: 60_000 }, async (t) => {
+  t.test(`limits of sessions and connections on ${kind}`, { timeout: 540_000 }, async (t) => {
     const bench = await prepare(t, server, [
-      ...['--sessions_max', '2', '--connections_max', '3', '--queue_wait_secs', '1', '--connection_idle_secs', '2'],
+      ...['--sessions_max', '2', '--connections_max', '3', '--queue_wait_secs', '3', '--connection_idle_secs', '2'],
       ...['--auth_cache_secs', '600', '--connections_per_user_max', '3'],
     ]);
     const { name, sluice } = bench;
@@ -397,27 +390,27 @@ for (const server of await sharedServers()) {
       t.match(refused.headers['retry-after'], /^\d+$/);
       t.strictSame(await bench.rows('SELECT 1'), [[1]], 'one-off statements go on');
       await bench.run('KILL CONNECTION_ID()', first);
-      await until('there is room for a session again', async () => {
+      await until(async () => {
         const reply = await post(sluice.url, { sql: 'SELECT 1', session: { max_idle_time: 1 } }, bench.login());
         return reply.status === 200;
       });
       for (const id of await bench.connections()) await server.sql(`KILL CONNECTION ${id}`).catch(() => {});
-      await until('the sessions are gone', async () => {
+      await until(async () => {
         const reply = await post(sluice.url, { sql: 'SELECT 1', session: { max_idle_time: 1 } }, bench.login());
         return reply.status === 200;
       });
-      await until('all connections are closed', async () => (await bench.connections()).length === 0);
+      await until(async () => (await bench.connections()).length === 0);
     });
 
     t.test('statements that find no connection wait for one, but not for ever', async (t) => {
       const running = await Promise.all([1, 2, 3].map(() => bench.start('SELECT SLEEP(1000)')));
       const waiting = bench.rows('SELECT 5');
-      await delay(200);
+      await until(async () => /^sluice_waiting_statements 1$/m.test((await get(sluice.url, '/metrics')).text));
       await bench.finish(running[0] as QueryResponse);
       t.strictSame(await waiting, [[5]]);
       running[0] = await bench.start('SELECT SLEEP(1000)');
       const began = performance.now();
-      const late = { sql: 'SELECT 1', pagination: { wait_time_secs: 5 } };
+      const late = { sql: 'SELECT 1', pagination: { wait_time_secs: 50 } };
       const answers = await Promise.all(
         [bench.login(), bench.login(`${name}_b`)].map((own) => post(sluice.url, late, own)),
       );
@@ -430,7 +423,7 @@ for (const server of await sharedServers()) {
         });
         t.match(json.error?.message, /--queue_wait_secs/);
       }
-      t.ok(tookMs >= 950 && tookMs < 5_000, `${Math.round(tookMs)} ms`);
+      t.ok(tookMs >= 2_950 && tookMs < 30_000, `${Math.round(tookMs)} ms`);
       t.ok((await bench.connections()).length <= 4, 'three for statements, and one for kills');
       for (const response of running) await bench.finish(response);
       t.strictSame(await bench.rows('SELECT 6', undefined, `${name}_b`), [[6]]);
@@ -439,7 +432,9 @@ for (const server of await sharedServers()) {
     t.test('connections are used again, by their own user alone, and closed when idle', async (t) => {
       const own = new Set<unknown>();
       const others = new Set<unknown>();
+      let lastUsed = 0;
       for (let times = 0; times < 10; times++) {
+        lastUsed = performance.now();
         own.add((await bench.rows('SELECT CONNECTION_ID()'))[0]?.[0]);
         const rows = await bench.rows(
           "SELECT CONNECTION_ID(), SUBSTRING_INDEX(USER(), '@', 1)",
@@ -455,16 +450,17 @@ for (const server of await sharedServers()) {
         [...own].filter((id) => others.has(id)),
         [],
       );
-      const tookMs = await until('idle connections are closed', async () => {
+      await until(async () => {
         const left = [...(await bench.connections()), ...(await bench.connections(`${name}_b`))];
         return left.length === 0;
       });
-      t.ok(tookMs > 1_000, `${Math.round(tookMs)} ms`);
+      const tookMs = performance.now() - lastUsed;
+      t.ok(tookMs >= 1_990, `${Math.round(tookMs)} ms`);
       t.strictSame(await bench.rows('SELECT 7'), [[7]]);
     });
   });
 
-  t.test(`the database called default on ${kind}`, { skip: !isInstalled(kind), timeout: 60_000 }, async (t) => {
+  t.test(`the database called default on ${kind}`, { skip: !isInstalled(kind), timeout: 540_000 }, async (t) => {
     const own = await startServer(kind);
     t.teardown(() => own.stop());
     const bench = await prepare(t, own, [], '');

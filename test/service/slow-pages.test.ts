@@ -13,7 +13,7 @@ import { type QueryResponse, split, startSluice } from '../support/sluice.ts';
  * still on its way then has all its rows, whatever becomes of its query and of the memory beside it.
  */
 
-t.setTimeout(120_000);
+t.setTimeout(540_000);
 
 const [server] = await sharedServers();
 if (server === undefined) throw new Error('there is no server');

@@ -11,13 +11,12 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 const PROJECT_FOLDER = fileURLToPath(new URL('../../../', import.meta.url));
 const MAIN_FILE = join(PROJECT_FOLDER, 'dist/main.js');
 const START_FILE = join(PROJECT_FOLDER, 'scripts/start.mjs');
 
-const DEADLINE_MS = 20_000;
-const POLL_MS = 20;
 /** A second signal ends the service at once: within the second that statements get, and what it takes to say so. */
 // Ten times what either takes on a machine that does nothing else. An end that waited for its results would take minutes, a
 // start that made its data anew would say so.
@@ -74,7 +73,7 @@ for (const server of await sharedServers()) {
         t.match(last, { state: 'Succeeded', data: [[1]] }, 'what ran comes to its end');
         const begin = performance.now();
         t.same(await exited, [0, null], 'it exits with success');
-        t.ok(performance.now() - begin < 10_000, 'long before the time is over');
+        t.ok(performance.now() - begin < ABORT_MS_MAX, 'long before the time is over');
         t.equal(await running(), 0);
         t.ok(holder);
       },
@@ -100,7 +99,8 @@ for (const server of await sharedServers()) {
         t.same(await exited, [0, null]);
         const tookMs = performance.now() - begin;
         t.comment(`ended after ${Math.round(tookMs)} ms`);
-        t.ok(tookMs >= 1000 && tookMs < 9000, `ended after ${Math.round(tookMs)} ms`);
+        // Usually two seconds.
+        t.ok(tookMs >= 990 && tookMs < 20_000, `ended after ${Math.round(tookMs)} ms`);
         t.equal(await running(), 0, 'nothing is left in the database');
         await until(sluice.log, (log) => log.includes('"msg":"stopped"'));
         t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
@@ -183,7 +183,7 @@ for (const server of await sharedServers()) {
     await query(sluice.url, 'SELECT 1', { user, body: { session: { max_idle_time: 600 } } });
     const begin = performance.now();
     t.equal(await sluice.stop(), 0);
-    t.ok(performance.now() - begin < 5000);
+    t.ok(performance.now() - begin < ABORT_MS_MAX);
   });
 }
 
@@ -218,7 +218,7 @@ t.test('an address that is not this machine’s is said in one line', async (t) 
   t.match(result.log, /^sluice: cannot start: .*192\.0\.2\.1.*--http_handler_host.*\n$/);
 });
 
-t.test('the embedded default', { timeout: 240_000 }, async (t) => {
+t.test('the embedded default', { timeout: 540_000 }, async (t) => {
   const dataDir = await temporaryFolder(t);
 
   await t.test('a first start that is told to stop leaves no process and can be begun again', async (t) => {
@@ -234,7 +234,7 @@ t.test('the embedded default', { timeout: 240_000 }, async (t) => {
       child.kill(signal);
       const [code] = await exitOf(child);
       t.equal(code, 0, `${signal}: ${log()}`);
-      t.ok(performance.now() - begin < 5000);
+      t.ok(performance.now() - begin < ABORT_MS_MAX);
       t.equal(output(), '', 'it never said that it listens');
       t.notMatch(log(), /\n\s+at /, 'no stack');
       t.same(processesOf(dataDir), [], 'no process is left');
@@ -501,14 +501,4 @@ function processesOf(dataDir: string): number[] {
 function leftIn(dataDir: string): string[] {
   const folder = join(dataDir, 'mariadb');
   return existsSync(folder) ? readdirSync(folder).sort() : [];
-}
-
-async function until<T>(ask: () => T | Promise<T>, holds: (value: T) => boolean): Promise<T> {
-  const deadline = performance.now() + DEADLINE_MS;
-  for (;;) {
-    const value = await ask();
-    if (holds(value)) return value;
-    if (performance.now() > deadline) throw new Error(`it did not come to pass; at the end it was ${value}`);
-    await delay(POLL_MS);
-  }
 }

@@ -5,7 +5,7 @@ import { sharedServers } from '../support/servers.ts';
 import { get, post, query, type Reply, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 const MiB = 1024 * 1024;
 

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { copyFile, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:https';
 import { connect } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
@@ -11,11 +10,11 @@ import { type CertificateFiles, makeCertificate } from '../support/certificates.
 import { exchange } from '../support/raw-http.ts';
 import { sharedServers } from '../support/servers.ts';
 import { get, type QueryResponse, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import { until } from '../support/until.ts';
 
 const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
 /** A database that nobody asks. */
 const NO_DATABASE = ['--mysql_url', 'mysql://root@127.0.0.1:1/'];
-const deadlineMs = 10_000;
 
 async function start(t: Test, args: readonly string[], files?: CertificateFiles): Promise<SluiceProcess> {
   const tls = files === undefined ? [] : ['--tls_cert', files.certFile, '--tls_key', files.keyFile];
@@ -67,11 +66,7 @@ async function ask(
 }
 
 async function logged(sluice: SluiceProcess, pattern: RegExp): Promise<void> {
-  const deadline = performance.now() + deadlineMs;
-  while (!pattern.test(sluice.log())) {
-    if (performance.now() > deadline) throw new Error(`the log has no ${pattern}: ${sluice.log()}`);
-    await delay(10);
-  }
+  await until(sluice.log, (log) => pattern.test(log));
 }
 
 /** The warning about an address without TLS is written together with this line. */
@@ -118,7 +113,8 @@ t.test('what holds for connections without TLS holds for those with it', async (
   half.write(Buffer.from('16030100a5010000a10303', 'hex'));
   const begin = performance.now();
   t.equal(await sluice.stop(), 0);
-  t.ok(performance.now() - begin < 5_000, 'and holds up no stop');
+  // Usually a tenth of a second.
+  t.ok(performance.now() - begin < 15_000, 'and holds up no stop');
 });
 
 /** About 7 MiB, in one page. */

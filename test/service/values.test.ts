@@ -5,7 +5,7 @@ import { type DatabaseKind, type DatabaseServer, sharedServers } from '../suppor
 import { type Field, post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 /*
  * Every type of both servers, compared with what the server's own command line client prints. What is expected is never

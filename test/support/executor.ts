@@ -2,7 +2,6 @@
 
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { setTimeout as delay } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import { constants, crc32, inflateRawSync } from 'node:zlib';
 import type { Test } from 'tap';
@@ -22,6 +21,7 @@ import type { Control } from '#src/worker/control.js';
 import { Executor } from '#src/worker/executor.js';
 import { Watchdog } from '#src/worker/watchdog.js';
 import type { DatabaseServer } from './servers.ts';
+import { until } from './until.ts';
 
 const MiB = 1024 * 1024;
 
@@ -226,21 +226,9 @@ export const processCount = 'SELECT COUNT(*) FROM information_schema.PROCESSLIST
 
 /** Waits until the database runs a statement of that connection. */
 export async function runs(server: DatabaseServer, id: number): Promise<void> {
-  await untilAsync(
+  await until(
     async () => (await server.sql(`${processCount} WHERE ID = ${id} AND COMMAND IN ('Query', 'Execute')`)) === '1',
   );
-}
-
-export async function until(condition: () => boolean, msMax?: number): Promise<void> {
-  await untilAsync(async () => condition(), msMax);
-}
-
-export async function untilAsync(condition: () => Promise<boolean>, msMax = 30_000): Promise<void> {
-  const deadline = performance.now() + msMax;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error('what was waited for did not come');
-    await delay(5);
-  }
 }
 
 export function uniqueName(): string {

@@ -5,6 +5,8 @@ import type { Test } from 'tap';
 
 export interface TcpProxy {
   readonly port: number;
+  /** The bytes that it was sent by either side and did not carry, since it fell silent. */
+  readonly droppedBytes: number;
   /**
    * Lets so many bytes of the server through on each connection from now on, and then nothing more; connections that are
    * open are cut.
@@ -29,6 +31,7 @@ export interface ProxyOptions {
 export async function startProxy(t: Test, port: number, options: ProxyOptions = {}): Promise<TcpProxy> {
   let bytesMax = Number.POSITIVE_INFINITY;
   let isSilent = false;
+  let droppedBytes = 0;
   const pairs = new Set<readonly [Socket, Socket]>();
   const endAll = (end: (socket: Socket) => void): void => {
     for (const pair of pairs) pair.forEach(end);
@@ -42,7 +45,11 @@ export async function startProxy(t: Test, port: number, options: ProxyOptions = 
     let left = bytesMax;
     let untilCut = options.cutAfter?.() ?? Number.POSITIVE_INFINITY;
     const carry = (from: Socket, to: Socket, chunk: Buffer): void => {
-      if (isSilent || to.write(chunk)) return;
+      if (isSilent) {
+        droppedBytes += chunk.length;
+        return;
+      }
+      if (to.write(chunk)) return;
       from.pause();
       to.once('drain', () => from.resume());
     };
@@ -70,6 +77,9 @@ export async function startProxy(t: Test, port: number, options: ProxyOptions = 
   });
   return {
     port: proxyPort,
+    get droppedBytes() {
+      return droppedBytes;
+    },
     silenceAfter: (bytes) => {
       bytesMax = bytes;
       endAll((socket) => socket.destroy());

@@ -39,7 +39,7 @@ export function exchange(
   send: string | Uint8Array | ((socket: Socket) => void | Promise<void>),
   options: RawOptions = {},
 ): Promise<RawExchange> {
-  const { timeoutMs = 20_000 } = options;
+  const { timeoutMs = 60_000 } = options;
   return new Promise((resolve, reject) => {
     const socket = connectTo(url);
     const chunks: Buffer[] = [];

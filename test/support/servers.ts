@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { until } from './until.ts';
 
 export type DatabaseKind = 'mariadb' | 'mysql';
 
@@ -93,7 +94,7 @@ export function isInstalled(kind: DatabaseKind): boolean {
   return findInstallation(kind) !== undefined;
 }
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 180_000;
 const STOP_MS_MAX = 60_000;
 const PORT_ATTEMPTS_MAX = 5;
 const POLL_MS = 20;
@@ -233,7 +234,7 @@ class OwnedServer implements PrivateServer {
   async pause(): Promise<void> {
     process.kill(this.pid, 'SIGSTOP');
     // The signal reaches the threads one by one, and until then they answer.
-    while (process.platform === 'linux' && !allThreadsStopped(this.pid)) await sleep(POLL_MS);
+    await until(() => process.platform !== 'linux' || allThreadsStopped(this.pid));
   }
 
   resume(): void {

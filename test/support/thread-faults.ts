@@ -9,18 +9,23 @@ export const threadFaults = {
   throws: '/* thread: throws */',
   exits: '/* thread: exits */',
   blocks: '/* thread: blocks */',
+  hangs: '/* thread: hangs */',
 } as const;
 
 const blockMs = 5_000;
+const hangMs = 600_000;
+
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
 
 const faults: Readonly<Record<keyof typeof threadFaults, () => void>> = {
   throws: () => {
     throw new Error('the thread was told to throw');
   },
   exits: () => process.exit(7),
-  blocks: () => {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, blockMs);
-  },
+  blocks: () => block(blockMs),
+  hangs: () => block(hangMs),
 };
 
 if (!isMainThread) {

@@ -2,6 +2,7 @@
 // note how long it took.
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { figure } from './form.ts';
 import { get, post, type RequestOptions } from './sluice.ts';
 
 /** A window of time, in milliseconds of each answer. */
@@ -89,16 +90,11 @@ export function medianP99Ms(windows: readonly Window[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** A machine that others use too gives a p99 of this size by itself; one that is below it counts as this. */
-const p99FloorMs = 50;
-
 /**
- * The most that a p99 may be during the fault, from what it was without. It finds clients that are held up, and not a busy
- * machine; what the p99 is, is measured and printed.
+ * The most that a p99 may be during a fault: more than ten times what it usually is then. It finds clients that are held up,
+ * and not a busy machine. What the p99 is, is measured and printed.
  */
-export function p99MsMax(aloneMs: number): number {
-  return 10 * Math.max(aloneMs, p99FloorMs);
-}
+export const p99MsMax = figure(5_000, 500);
 
 export function describeWindows(windows: readonly Window[]): string {
   return windows.map(({ count, p99Ms }) => `${p99Ms.toFixed(1)} (${count})`).join(', ');

@@ -1,22 +1,36 @@
 import timers from 'node:timers/promises';
+import { inspect } from 'node:util';
 
-const deadlineMs = 30_000;
+/** More than ten times what anything that a test waits for takes on an idle machine: a first start of MariaDB takes seconds. */
+const defaultDeadlineMs = 90_000;
+
 const pollMsMax = 20;
+const shownLength = 500;
 
 // Bound when this module is loaded: a test's fake clock does not stop them.
 const delay = timers.setTimeout;
 const now = performance.now.bind(performance);
 
 /**
- * Asks again and again until the answer is the one that is waited for, and returns it. Rejects when that takes too long.
- * @param holds left out if the answer itself says so
+ * Polls until the value passes, and returns the value. Rejects after the deadline.
+ * @param passes default: whether the value is truthy
  */
-export async function until<T>(ask: () => T | Promise<T>, holds: (value: T) => boolean = Boolean): Promise<T> {
+export async function until<T>(
+  ask: () => T | Promise<T>,
+  passes: (value: T) => boolean = Boolean,
+  deadlineMs = defaultDeadlineMs,
+): Promise<T> {
   const deadline = now() + deadlineMs;
   for (let pollMs = 1; ; pollMs = Math.min(2 * pollMs, pollMsMax)) {
+    // Read before the question: a process that did not run for all that time asks once more.
+    const isLate = now() > deadline;
     const value = await ask();
-    if (holds(value)) return value;
-    if (now() > deadline) throw new Error(`it did not come to pass; at the end it was ${value}`);
+    if (passes(value)) return value;
+    if (isLate) throw new Error(`not within ${deadlineMs} ms; the last value is ${shown(value)}`);
     await delay(pollMs);
   }
+}
+
+function shown(value: unknown): string {
+  return inspect(value, { breakLength: Number.POSITIVE_INFINITY }).slice(0, shownLength);
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import t from 'tap';
 import { type Channel, Link } from '#src/wire/link.js';
+import { until } from '../support/until.ts';
 
 type Text = Channel<string, string>;
 
@@ -11,10 +12,6 @@ function pair(): { near: Link<string, string>; far: Link<string, string>; accept
   const accepted: Text[] = [];
   const far = new Link<string, string>(port2, (channel) => accepted.push(channel));
   return { near: new Link(port1), far, accepted };
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
 function heardBy(channel: Text): string[] {

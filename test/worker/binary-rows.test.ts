@@ -13,7 +13,7 @@ import { pick, type Random, seeded } from '../support/random.ts';
 import { type DatabaseKind, type DatabaseServer, sharedServers } from '../support/servers.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 /*
  * Rows of a prepared statement, of every type of both servers, are the JSON that the same rows are as text, which the

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { SessionState } from '#src/wire/statement.js';
-import { open as openExecutor, runs, type Told, until, untilAsync } from '../support/executor.ts';
+import { open as openExecutor, runs, type Told } from '../support/executor.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { until } from '../support/until.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 /** What can be seen of what a statement has left behind, and whether the connection was reset since. */
 const lookAround = `SELECT @x, DATABASE(), @@autocommit, @@sql_mode, @@net_write_timeout,
@@ -73,7 +74,7 @@ for (const server of await sharedServers()) {
       }
       const ends = await Promise.all([
         one.hold('UPDATE t SET b = 2 WHERE a = 2'),
-        untilAsync(async () => {
+        until(async () => {
           await delay(trxCacheMs);
           return (await server.sql(locksWaited)) !== '0';
         }).then(() => two.hold(`UPDATE ${database}.t SET b = 2 WHERE a = 1`)),

@@ -19,7 +19,7 @@ import { invalidText, pick, type Random, randomBytes, seeded } from '../support/
 import { binaryRowPayload, encodedString, rowPayload } from '../support/row-packets.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(540_000);
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -533,7 +533,7 @@ t.test('what had been kept of a payload is let go when it turns out to be too la
   give(stream, chunk);
   t.ok((await memoryInUse()) - before >= continuedLength, 'so far it may be kept');
   give(stream, full);
-  t.ok((await memoryInUse()) - before < MiB);
+  await until(async () => (await memoryInUse()) - before < MiB);
   give(stream, chunk);
   give(stream, Buffer.alloc(packetHeaderBytes));
   t.ok(expected.isComplete);
@@ -742,12 +742,13 @@ function stopClock(t: Test): { restore: () => void } {
 async function memoryInUse(): Promise<number> {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
-  for (let before = Number.POSITIVE_INFINITY; ; ) {
+  // Buffers are given back on another thread, which may be late: the same is to be seen several times.
+  for (let before = Number.POSITIVE_INFINITY, same = 0; ; ) {
     collectGarbage();
-    // Buffers are given back on another thread.
     await delay(20);
     const { arrayBuffers } = process.memoryUsage();
-    if (arrayBuffers === before) return before;
+    same = arrayBuffers === before ? same + 1 : 0;
+    if (same === 3) return before;
     before = arrayBuffers;
   }
 }

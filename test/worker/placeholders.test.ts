@@ -140,6 +140,7 @@ t.test('anything at all comes to an end', (t) => {
   const begin = performance.now();
   for (const piece of ["'", '\\', "'\\", '/*', '*/', ':', '-- ', '"', "''", ':a'])
     positional(piece.repeat(1_000_000), params);
-  t.ok(performance.now() - begin < 5_000, 'soon');
+  // Usually a quarter of a second. What takes time by the square of the length would take hours.
+  t.ok(performance.now() - begin < 20_000, 'soon');
   t.end();
 });

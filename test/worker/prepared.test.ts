@@ -1,13 +1,13 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Params } from '#src/wire/statement.js';
 import { Connection } from '#src/worker/connection.js';
-import { open as openExecutor, runs, type Told, until } from '../support/executor.ts';
+import { open as openExecutor, runs, type Told } from '../support/executor.ts';
 import { startProxy } from '../support/proxy.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { until } from '../support/until.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 const MiB = 1024 * 1024;
 
@@ -203,7 +203,7 @@ for (const server of await sharedServers()) {
         const { peer } = await openExecutor(t, server, {}, { address });
         proxy.fallSilent();
         const statement = peer.start('DO ?', { params: [1], after });
-        await delay(100);
+        await until(() => proxy.droppedBytes > 0);
         proxy.resetAll();
         await until(() => peer.closed);
         t.match(

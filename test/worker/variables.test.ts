@@ -1,10 +1,11 @@
 import t from 'tap';
 import { setVariables } from '#src/worker/variables.js';
-import { open, until } from '../support/executor.ts';
+import { open } from '../support/executor.ts';
 import { sharedServers } from '../support/servers.ts';
+import { until } from '../support/until.ts';
 
 // Both servers share the machine with whatever else it does.
-t.setTimeout(240_000);
+t.setTimeout(540_000);
 
 t.test('variables are set by names and values that can be nothing else', (t) => {
   const commands = setVariables(
