@@ -235,7 +235,7 @@ t.test('a statement may have a time limit of its own, up to the server’s', asy
   t.match(last, { state: 'Failed', error: { code: 90005, message: /1 s \(its timeout_secs\)/, retryable: false } });
   // Usually a second.
   t.ok(performance.now() - began < 15_000);
-  const running = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(600)'";
+  const running = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}' AND INFO = 'SELECT SLEEP(600)'`;
   await until(async () => (await sql(running)) === '0');
   const other = await query(sluice.url, 'SELECT SLEEP(600)', { user, body: longWait });
   t.match(other.last.error, { code: 90005, message: /3 s \(--statement_timeout_secs\)/ });

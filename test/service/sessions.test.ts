@@ -71,6 +71,12 @@ class Bench {
     return last;
   }
 
+  /** Whether the log tells that a session has ended, and why. */
+  hasEnded({ id }: { id: string }, reason: string): boolean {
+    const lines = this.sluice.log().split('\n');
+    return lines.some((line) => line.includes(`"session":"${id}"`) && line.includes(reason));
+  }
+
   /** The ids of the user's connections in the database that serve statements, the longest there first. */
   async connections(user = this.name): Promise<number[]> {
     const rows = await this.server.sql(
@@ -345,7 +351,7 @@ for (const server of await sharedServers()) {
       t.ok(performance.now() - began >= 990, 'not before its time');
       t.strictSame(await bench.rows('SELECT COUNT(*) FROM t WHERE i = 77'), [[0]]);
       t.match(await bench.start('SELECT 1', session, 5), { error: { code: 90001 } });
-      await until(async () => bench.sluice.log().includes('idle for 1 s'));
+      await until(() => bench.hasEnded(session, 'idle for 1 s'));
     });
 
     t.test('the clock stands while a statement runs or waits, and begins anew with each', async (t) => {
@@ -364,7 +370,7 @@ for (const server of await sharedServers()) {
     t.test('a longer one than the maximum is cut to it', async (t) => {
       const began = performance.now();
       const session = await bench.open(1_000_000);
-      await until(async () => bench.sluice.log().includes('idle for 2 s'));
+      await until(() => bench.hasEnded(session, 'idle for 2 s'));
       t.ok(performance.now() - began >= 1_990);
       t.match(await bench.start('SELECT 1', session, 5), { error: { code: 90001 } });
     });
