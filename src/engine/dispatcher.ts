@@ -1,47 +1,30 @@
-import { newSessionId } from '../ids.ts';
 import type { Buffers } from '../query/buffers.ts';
 import type { Query } from '../query/query.ts';
 import { RefusalError } from '../refusal-error.ts';
 import type { Account } from '../session/accounts.ts';
-import { type Lease, type LeaseHolder, RefusedError } from '../session/lease.ts';
+import { type Lease, RefusedError } from '../session/lease.ts';
 import type { Leases } from '../session/leases.ts';
-import type { Movable, Session } from '../session/session.ts';
+import type { Session } from '../session/session.ts';
 import type { Sessions } from '../session/sessions.ts';
-import { causes, type Failure, failureOf } from '../wire/failures.ts';
-import { noExtras, type Statement, type StatementHandle } from '../wire/statement.ts';
-import { isAlone, type QueryRequest } from './query-request.ts';
-import type { Queue, Waiter } from './queue.ts';
-
-/** What a statement runs on, or why it cannot run. */
-export type Placement =
-  /** A connection for this statement only. */
-  | { readonly type: 'connection'; readonly lease: Lease }
-  | { readonly type: 'session'; readonly session: Session }
-  | { readonly type: 'failed'; readonly failure: Failure };
-
-/** null: the statement has to wait. */
-type Opened = Placement | null | Promise<Placement | null>;
-
-/**
- * Window for the transparent retry of a statement whose connection turns out to have been lost before the statement was sent. The
- * retry needs the account, which holds a password, so the account is dropped when the window closes.
- */
-const retryWindowMs = 1_000;
+import { causes, failureOf } from '../wire/failures.ts';
+import { Dispatch, type Opened, type Opener, type Placement } from './dispatch.ts';
+import type { QueryRequest } from './query-request.ts';
+import type { Queue } from './queue.ts';
 
 /** Brings statements to connections and sessions: at once if one is free, else through the queue. */
-export class Dispatcher {
-  readonly #leases: Leases;
+export class Dispatcher implements Opener {
+  readonly leases: Leases;
+  readonly queue: Queue;
+  readonly queueWaitMs: number;
   readonly #sessions: Sessions;
   readonly #buffers: Buffers;
-  readonly #queue: Queue;
-  readonly #queueWaitMs: number;
 
   constructor(leases: Leases, sessions: Sessions, buffers: Buffers, queue: Queue, queueWaitMs: number) {
-    this.#leases = leases;
+    this.leases = leases;
     this.#sessions = sessions;
     this.#buffers = buffers;
-    this.#queue = queue;
-    this.#queueWaitMs = queueWaitMs;
+    this.queue = queue;
+    this.queueWaitMs = queueWaitMs;
   }
 
   /**
@@ -51,7 +34,7 @@ export class Dispatcher {
    */
   place(request: QueryRequest, account: Account): Opened {
     // Whenever a connection becomes free, the queue advances first: a new statement must not take it from those that wait.
-    const isNext = request.session.type === 'existing' || !this.#queue.hasWaiting(account.user);
+    const isNext = request.session.type === 'existing' || !this.queue.hasWaiting(account.user);
     const placement = isNext && this.#buffers.hasRoomFor(account.user) ? this.open(request, account) : null;
     return placement instanceof Promise
       ? placement.then((opened) => this.#checkQueue(opened, account))
@@ -60,7 +43,7 @@ export class Dispatcher {
 
   #checkQueue(placement: Placement | null, { user }: Account): Placement | null {
     if (placement !== null) return placement;
-    switch (this.#queue.admit(user)) {
+    switch (this.queue.admit(user)) {
       case 'admitted':
         return null;
       case 'full':
@@ -77,9 +60,8 @@ export class Dispatcher {
     }
   }
 
-  /** Gives back what was opened for a statement that is not dispatched. */
   abandon(placement: Placement | null, reason: string): void {
-    if (placement?.type === 'connection') this.#leases.release(placement.lease);
+    if (placement?.type === 'connection') this.leases.release(placement.lease);
     else if (placement?.type === 'session') placement.session.end(reason);
   }
 
@@ -103,11 +85,6 @@ export class Dispatcher {
     else new Dispatch(this, query, request, account).begin(placement);
   }
 
-  /**
-   * For `Dispatch`.
-   * @returns null, also by the promise, if no connection is free
-   * @throws RefusedError also by the promise
-   */
   open(request: QueryRequest, account: Account, sessionId?: string): Opened {
     const { session } = request;
     if (session.type === 'existing') {
@@ -120,7 +97,7 @@ export class Dispatcher {
     }
     if (session.type === 'new' && session.maxIdleSecs === 0) {
       const { user, password, digest } = account;
-      const lease = this.#leases.acquire({ login: { user, password, database: session.database }, digest });
+      const lease = this.leases.acquire({ login: { user, password, database: session.database }, digest });
       return lease instanceof Promise ? lease.then(onConnection, placementOfRefusal) : lease && onConnection(lease);
     }
     const opened =
@@ -128,241 +105,6 @@ export class Dispatcher {
         ? this.#sessions.openClientManaged(account, session.database, session.client, sessionId)
         : this.#sessions.open(account, session.database, session.maxIdleSecs * 1_000, sessionId);
     return opened instanceof Promise ? opened.then(inSession, placementOfRefusal) : opened && inSession(opened);
-  }
-
-  /** For `Dispatch`. */
-  get leases(): Leases {
-    return this.#leases;
-  }
-
-  /** For `Dispatch`. */
-  get queue(): Queue {
-    return this.#queue;
-  }
-
-  /** For `Dispatch`. */
-  get queueWaitMs(): number {
-    return this.#queueWaitMs;
-  }
-}
-
-/**
- * The way of one statement to its connection, and the query's handle on it.
- *
- *     waiting ──▶ opening ──▶ running ──▶ over
- *        ▲           │           │
- *        └───────────┴───────────┘   no connection was free after all, or the one it had was lost before it was sent
- *
- * In each phase the statement can be cancelled, and is `over` then.
- */
-class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
-  readonly user: string;
-  #phase: 'waiting' | 'opening' | 'running' | 'over' = 'waiting';
-  readonly #dispatcher: Dispatcher;
-  readonly #query: Query;
-  /** null: the statement can no longer be sent to another connection. */
-  #resend: { request: QueryRequest; readonly account: Account } | null;
-  /** The connection of a one-off statement, until it is given back. */
-  #lease: Lease | null = null;
-  /** Set while running. */
-  #handle: StatementHandle | null = null;
-  #retryTimer: NodeJS.Timeout | null = null;
-  readonly #queuedAt = performance.now();
-
-  constructor(dispatcher: Dispatcher, query: Query, request: QueryRequest, account: Account) {
-    this.#dispatcher = dispatcher;
-    this.#query = query;
-    this.user = account.user;
-    this.#resend = { request, account };
-    query.begin(statementOf(request), isAlone(request), this);
-  }
-
-  /** @param placement null: it waits for its turn */
-  begin(placement: Placement | null): void {
-    if (placement === null) this.#enqueue();
-    else this.#run(placement);
-  }
-
-  /** For `Queue`. */
-  get needsConnection(): boolean {
-    return this.#resend?.request.session.type !== 'existing';
-  }
-
-  /** For `Queue`. */
-  start(): boolean {
-    if (this.#resend === null) return true;
-    const { request, account } = this.#resend;
-    let opened: Opened;
-    try {
-      opened = this.#dispatcher.open(request, account, this.#query.identity.sessionId);
-    } catch (error) {
-      this.#fail(error);
-      return true;
-    }
-    if (opened === null) return false;
-    if (opened instanceof Promise) {
-      this.#phase = 'opening';
-      opened.then(
-        (placement) => this.#opened(placement),
-        (error: unknown) => this.#fail(error),
-      );
-    } else {
-      this.#run(opened);
-    }
-    return true;
-  }
-
-  /** For `Queue`. */
-  giveUp(): void {
-    this.end();
-    this.#query.failed(failureOf(causes.queueTimeout(this.#dispatcher.queueWaitMs / 1_000), 'not_started'));
-  }
-
-  credit(bytes: number, rows: number): void {
-    this.#handle?.credit(bytes, rows);
-  }
-
-  askExamined(): void {
-    this.#handle?.askExamined();
-  }
-
-  queuePosition(): number | null {
-    if (this.#handle !== null) return this.#handle.queuePosition();
-    return this.#dispatcher.queue.position(this) || null;
-  }
-
-  cancel(): void {
-    if (this.#phase === 'waiting') this.#dispatcher.queue.remove(this);
-    const handle = this.#handle;
-    this.end();
-    handle?.cancel();
-  }
-
-  /** For `Query`, as are `resend` and `end`. */
-  get canResend(): boolean {
-    return this.#resend !== null && isAlone(this.#resend.request);
-  }
-
-  resend(): void {
-    this.#handle = null;
-    this.#clearRetryTimer();
-    this.#giveBack(false);
-    this.#enqueue();
-  }
-
-  /** For `Session`: it has ended without loss before it was this statement's turn. */
-  move(): void {
-    const session = this.#resend?.request.session;
-    if (this.#resend === null || session?.type !== 'existing' || session.otherwise === undefined) return;
-    this.#resend.request = { ...this.#resend.request, session: session.otherwise };
-    this.#handle = null;
-    // Several statements could otherwise take the id of the session that has ended.
-    this.#query.moveTo(newSessionId());
-    this.#query.begin(statementOf(this.#resend.request), true, this);
-    this.#enqueue();
-  }
-
-  /** For `Session`. */
-  stay(): void {
-    this.#resend = null;
-  }
-
-  /** For `Lease`. */
-  onIdle(): void {
-    this.#giveBack(true);
-  }
-
-  /** For `Lease`. */
-  onLost(): void {
-    this.#giveBack(false);
-  }
-
-  /** For `Lease`: the state of a connection is reported to the session that may keep it, and this one is reset. */
-  onLeft(): void {}
-
-  /** For `Lease`: the statement has failed, and its connection is closed when it is given back. */
-  onRevoked(): void {}
-
-  #enqueue(): void {
-    this.#phase = 'waiting';
-    const { queue } = this.#dispatcher;
-    queue.add(this);
-    queue.advance();
-  }
-
-  #opened(placement: Placement | null): void {
-    if (this.#phase === 'over') {
-      this.#dispatcher.abandon(placement, 'its statement was cancelled before it was sent');
-    } else if (placement === null) {
-      // The database has refused the connection because a limit of its own is reached.
-      this.#phase = 'waiting';
-      this.#dispatcher.queue.putBack(this, performance.now() - this.#queuedAt);
-    } else {
-      this.#run(placement);
-    }
-  }
-
-  #run(placement: Placement): void {
-    if (this.#resend === null) return;
-    if (placement.type === 'failed') {
-      this.end();
-      this.#query.failed(placement.failure);
-      return;
-    }
-    this.#phase = 'running';
-    const request = this.#query.statementRequest();
-    if (placement.type === 'connection') {
-      this.#lease = placement.lease;
-      this.#lease.holder = this;
-      this.#handle = this.#lease.run(request, 'clean', this.#query);
-    } else {
-      const { session } = this.#resend.request;
-      const isMovable = session.type === 'existing' && session.otherwise !== undefined;
-      this.#handle = placement.session.run(request, this.#query, isMovable ? this : null);
-      // It moves or stays when it is its turn.
-      if (isMovable) return;
-    }
-    // It may have failed already, as the session's queue is full.
-    if (this.#resend === null) {
-      this.#handle = null;
-      return;
-    }
-    if (isAlone(this.#resend.request)) {
-      this.#retryTimer = setTimeout(() => {
-        this.#resend = null;
-      }, retryWindowMs);
-    } else {
-      this.#resend = null;
-    }
-  }
-
-  #fail(error: unknown): void {
-    if (!(error instanceof RefusedError)) throw error;
-    if (this.#phase === 'over') return;
-    this.end();
-    this.#query.failed(failureOf({ ...error.refusal.failure, isPassing: true }, 'not_started'));
-  }
-
-  end(): void {
-    this.#phase = 'over';
-    this.#handle = null;
-    this.#resend = null;
-    this.#clearRetryTimer();
-  }
-
-  #clearRetryTimer(): void {
-    if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
-    this.#retryTimer = null;
-  }
-
-  /** @param isReusable whether other statements can use the connection */
-  #giveBack(isReusable: boolean): void {
-    const lease = this.#lease;
-    if (lease === null) return;
-    this.#lease = null;
-    lease.holder = null;
-    if (isReusable) this.#dispatcher.leases.release(lease);
-    else this.#dispatcher.leases.discard(lease);
   }
 }
 
@@ -383,11 +125,4 @@ function placementOfRefusal(error: unknown): Placement | null {
   if (refusal?.kind === 'database') return { type: 'failed', failure: failureOf(refusal.failure, 'not_started') };
   if (refusal?.kind === 'full' || refusal?.kind === 'user full') return null;
   throw error;
-}
-
-function statementOf({ sql, traits, params, cells, session }: QueryRequest): Statement {
-  const variables = session.type === 'client-managed' ? session.variables : null;
-  const isText = params === undefined && cells === undefined && variables === null;
-  const extras = isText ? null : { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells };
-  return traits === undefined ? { sql, extras } : { sql, traits, extras };
 }

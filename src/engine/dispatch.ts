@@ -1,0 +1,270 @@
+import { newSessionId } from '../ids.ts';
+import type { Query } from '../query/query.ts';
+import type { Account } from '../session/accounts.ts';
+import { type Lease, type LeaseHolder, RefusedError } from '../session/lease.ts';
+import type { Leases } from '../session/leases.ts';
+import type { Movable, Session } from '../session/session.ts';
+import { causes, type Failure, failureOf } from '../wire/failures.ts';
+import { noExtras, type Statement, type StatementHandle } from '../wire/statement.ts';
+import { isAlone, type QueryRequest } from './query-request.ts';
+import type { Queue, Waiter } from './queue.ts';
+
+/** What a statement runs on, or why it cannot run. */
+export type Placement =
+  /** A connection for this statement only. */
+  | { readonly type: 'connection'; readonly lease: Lease }
+  | { readonly type: 'session'; readonly session: Session }
+  | { readonly type: 'failed'; readonly failure: Failure };
+
+/** null: the statement has to wait. */
+export type Opened = Placement | null | Promise<Placement | null>;
+
+/** Opens what statements run on; `Dispatcher` is the only one. */
+export interface Opener {
+  readonly leases: Leases;
+  readonly queue: Queue;
+  readonly queueWaitMs: number;
+  /**
+   * @param sessionId of a session that is opened
+   * @returns null, also by the promise, if no connection is free
+   * @throws RefusedError also by the promise
+   */
+  open(request: QueryRequest, account: Account, sessionId: string): Opened;
+  /** Gives back what was opened for a statement that is not dispatched. */
+  abandon(placement: Placement | null, reason: string): void;
+}
+
+/**
+ * Window for the transparent retry of a statement whose connection turns out to have been lost before the statement was sent. The
+ * retry needs the account, which holds a password, so the account is dropped when the window closes.
+ */
+const retryWindowMs = 1_000;
+
+/**
+ * The way of one statement to its connection, and the query's handle on it.
+ *
+ *     waiting ──▶ opening ──▶ running ──▶ over
+ *        ▲           │           │
+ *        └───────────┴───────────┘   no connection was free after all, or the one it had was lost before it was sent
+ *
+ * In each phase the statement can be cancelled, and is `over` then.
+ */
+export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
+  readonly user: string;
+  #phase: 'waiting' | 'opening' | 'running' | 'over' = 'waiting';
+  readonly #opener: Opener;
+  readonly #query: Query;
+  /** null: the statement can no longer be sent to another connection. */
+  #resend: { request: QueryRequest; readonly account: Account } | null;
+  /** The connection of a one-off statement, until it is given back. */
+  #lease: Lease | null = null;
+  /** Set while running. */
+  #handle: StatementHandle | null = null;
+  #retryTimer: NodeJS.Timeout | null = null;
+  readonly #queuedAt = performance.now();
+
+  constructor(opener: Opener, query: Query, request: QueryRequest, account: Account) {
+    this.#opener = opener;
+    this.#query = query;
+    this.user = account.user;
+    this.#resend = { request, account };
+    query.begin(statementOf(request), isAlone(request), this);
+  }
+
+  /** @param placement null: it waits for its turn */
+  begin(placement: Placement | null): void {
+    if (placement === null) this.#enqueue();
+    else this.#run(placement);
+  }
+
+  /** For `Queue`. */
+  get needsConnection(): boolean {
+    return this.#resend?.request.session.type !== 'existing';
+  }
+
+  /** For `Queue`. */
+  start(): boolean {
+    if (this.#resend === null) return true;
+    const { request, account } = this.#resend;
+    let opened: Opened;
+    try {
+      opened = this.#opener.open(request, account, this.#query.identity.sessionId);
+    } catch (error) {
+      this.#fail(error);
+      return true;
+    }
+    if (opened === null) return false;
+    if (opened instanceof Promise) {
+      this.#phase = 'opening';
+      opened.then(
+        (placement) => this.#opened(placement),
+        (error: unknown) => this.#fail(error),
+      );
+    } else {
+      this.#run(opened);
+    }
+    return true;
+  }
+
+  /** For `Queue`. */
+  giveUp(): void {
+    this.end();
+    this.#query.failed(failureOf(causes.queueTimeout(this.#opener.queueWaitMs / 1_000), 'not_started'));
+  }
+
+  credit(bytes: number, rows: number): void {
+    this.#handle?.credit(bytes, rows);
+  }
+
+  askExamined(): void {
+    this.#handle?.askExamined();
+  }
+
+  queuePosition(): number | null {
+    if (this.#handle !== null) return this.#handle.queuePosition();
+    return this.#opener.queue.position(this) || null;
+  }
+
+  cancel(): void {
+    if (this.#phase === 'waiting') this.#opener.queue.remove(this);
+    const handle = this.#handle;
+    this.end();
+    handle?.cancel();
+  }
+
+  /** For `Query`, as are `resend` and `end`. */
+  get canResend(): boolean {
+    return this.#resend !== null && isAlone(this.#resend.request);
+  }
+
+  resend(): void {
+    this.#handle = null;
+    this.#clearRetryTimer();
+    this.#giveBack(false);
+    this.#enqueue();
+  }
+
+  /** For `Session`: it has ended without loss before it was this statement's turn. */
+  move(): void {
+    const session = this.#resend?.request.session;
+    if (this.#resend === null || session?.type !== 'existing' || session.otherwise === undefined) return;
+    this.#resend.request = { ...this.#resend.request, session: session.otherwise };
+    this.#handle = null;
+    // Several statements could otherwise take the id of the session that has ended.
+    this.#query.moveTo(newSessionId());
+    this.#query.begin(statementOf(this.#resend.request), true, this);
+    this.#enqueue();
+  }
+
+  /** For `Session`. */
+  stay(): void {
+    this.#resend = null;
+  }
+
+  /** For `Lease`. */
+  onIdle(): void {
+    this.#giveBack(true);
+  }
+
+  /** For `Lease`. */
+  onLost(): void {
+    this.#giveBack(false);
+  }
+
+  /** For `Lease`: the state of a connection is reported to the session that may keep it, and this one is reset. */
+  onLeft(): void {}
+
+  /** For `Lease`: the statement has failed, and its connection is closed when it is given back. */
+  onRevoked(): void {}
+
+  #enqueue(): void {
+    this.#phase = 'waiting';
+    const { queue } = this.#opener;
+    queue.add(this);
+    queue.advance();
+  }
+
+  #opened(placement: Placement | null): void {
+    if (this.#phase === 'over') {
+      this.#opener.abandon(placement, 'its statement was cancelled before it was sent');
+    } else if (placement === null) {
+      // The database has refused the connection because a limit of its own is reached.
+      this.#phase = 'waiting';
+      this.#opener.queue.putBack(this, performance.now() - this.#queuedAt);
+    } else {
+      this.#run(placement);
+    }
+  }
+
+  #run(placement: Placement): void {
+    if (this.#resend === null) return;
+    if (placement.type === 'failed') {
+      this.end();
+      this.#query.failed(placement.failure);
+      return;
+    }
+    this.#phase = 'running';
+    const request = this.#query.statementRequest();
+    if (placement.type === 'connection') {
+      this.#lease = placement.lease;
+      this.#lease.holder = this;
+      this.#handle = this.#lease.run(request, 'clean', this.#query);
+    } else {
+      const { session } = this.#resend.request;
+      const isMovable = session.type === 'existing' && session.otherwise !== undefined;
+      this.#handle = placement.session.run(request, this.#query, isMovable ? this : null);
+      // It has failed if the session's queue is full.
+      if (this.#isOver) this.#handle = null;
+      // It moves or stays when it is its turn.
+      if (isMovable) return;
+    }
+    if (this.#isOver) return;
+    if (isAlone(this.#resend.request)) {
+      this.#retryTimer = setTimeout(() => {
+        this.#resend = null;
+      }, retryWindowMs);
+    } else {
+      this.#resend = null;
+    }
+  }
+
+  get #isOver(): boolean {
+    return this.#phase === 'over';
+  }
+
+  #fail(error: unknown): void {
+    if (!(error instanceof RefusedError)) throw error;
+    if (this.#phase === 'over') return;
+    this.end();
+    this.#query.failed(failureOf({ ...error.refusal.failure, isPassing: true }, 'not_started'));
+  }
+
+  end(): void {
+    this.#phase = 'over';
+    this.#handle = null;
+    this.#resend = null;
+    this.#clearRetryTimer();
+  }
+
+  #clearRetryTimer(): void {
+    if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
+    this.#retryTimer = null;
+  }
+
+  /** @param isReusable whether other statements can use the connection */
+  #giveBack(isReusable: boolean): void {
+    const lease = this.#lease;
+    if (lease === null) return;
+    this.#lease = null;
+    lease.holder = null;
+    if (isReusable) this.#opener.leases.release(lease);
+    else this.#opener.leases.discard(lease);
+  }
+}
+
+function statementOf({ sql, traits, params, cells, session }: QueryRequest): Statement {
+  const variables = session.type === 'client-managed' ? session.variables : null;
+  const isText = params === undefined && cells === undefined && variables === null;
+  const extras = isText ? null : { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells };
+  return traits === undefined ? { sql, extras } : { sql, traits, extras };
+}
