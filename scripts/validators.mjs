@@ -3,13 +3,14 @@
  * code when it starts. `node scripts/validators.mjs` writes them; with `--check` it tells, by its exit code, whether those
  * in the tree are the ones that it would write.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Ajv } from 'ajv';
 import standaloneModule from 'ajv/dist/standalone/index.js';
 
 const standaloneCode = standaloneModule.default;
-const schemas = ['native', 'databend'].map((dialect) => `../src/api/${dialect}/query-request.schema.json`);
+const folder = new URL('../src/api/', import.meta.url);
+const schemas = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.schema.json'));
 
 /** The validator's source text for the schema at `url`. */
 function generate(url) {
@@ -25,8 +26,8 @@ function generate(url) {
 
 let stale = 0;
 for (const schema of schemas) {
-  const from = new URL(schema, import.meta.url);
-  const to = new URL(schema.replace('.schema.json', '.validator.ts'), import.meta.url);
+  const from = new URL(schema, folder);
+  const to = new URL(schema.replace('.schema.json', '.validator.ts'), folder);
   const code = generate(from);
   if (!process.argv.includes('--check')) {
     writeFileSync(to, code);

@@ -1,5 +1,7 @@
 import type { Reply } from '../../http/reply.ts';
-import { parseJson } from '../request.ts';
+import { InvalidRequestError } from '../invalid-request.ts';
+import { describeError, firstErrorOf, parseJson } from '../request.ts';
+import { validate } from './heartbeat.validator.ts';
 import { type DatabendServer, versionHeader, versionOf } from './response.ts';
 
 /** The answer to a login. There are no tokens: to open a connection later, the password itself is needed, which nobody keeps. */
@@ -34,6 +36,11 @@ export function clientOf(cookie: string | undefined): string | null {
   return new RegExp(`(?:^|; *)${clientCookie}=([0-9a-f]{32})(?:;|$)`).exec(cookie ?? '')?.[1] ?? null;
 }
 
+/** The shape that the validator has vouched for. */
+interface Heartbeat {
+  readonly node_to_queries?: { readonly [node: string]: readonly string[] } | null;
+}
+
 /**
  * The ids of the queries that a heartbeat names: `{"node_to_queries": {"<node>": ["<id>", …]}}`. Other members are ignored.
  * @throws InvalidRequestError
@@ -41,9 +48,6 @@ export function clientOf(cookie: string | undefined): string | null {
 export function heartbeatQueries(bytes: Buffer): readonly string[] {
   // A heartbeat has no params.
   const body = parseJson(bytes, 0);
-  const nodes = (body as { node_to_queries?: unknown } | null)?.node_to_queries;
-  if (typeof nodes !== 'object' || nodes === null) return [];
-  return Object.values(nodes)
-    .flat()
-    .filter((id) => typeof id === 'string');
+  if (!validate(body)) throw new InvalidRequestError(describeError(firstErrorOf(validate)));
+  return Object.values((body as Heartbeat).node_to_queries ?? {}).flat();
 }
