@@ -57,7 +57,7 @@ export class AnswerWriter {
     const ready = query.page(number);
     if (ready === null)
       throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
-    const isFirst = method === 'POST' && query.identity.isNamed !== true;
+    const isFirst = method === 'POST' && query.identity.hasIdempotencyKey !== true;
     engine.hold(query);
     response.once('close', () => {
       engine.release(query);

@@ -6,7 +6,7 @@ import { type Reply, reply, replyEmpty } from '../http/reply.ts';
 import type { Exchange, Route } from '../http/router.ts';
 import { timeOfQueryId } from '../ids.ts';
 import type { Query } from '../query/query.ts';
-import type { Removal } from '../removals.ts';
+import type { Tombstone } from '../tombstones.ts';
 import type { AnswerWriter } from './answer-writer.ts';
 import type { Authenticator } from './authenticator.ts';
 
@@ -15,7 +15,7 @@ export interface GoneDialect {
   /** @param reason one line that names the query */
   gone(reason: string): HttpError;
   /** The answer to a request that cancels it; null: `gone` */
-  killed(id: string, removal: Removal): Reply | null;
+  killed(id: string, tombstone: Tombstone): Reply | null;
 }
 
 /** The requests about a query that all dialects have: its pages, its progress, its cancelling and its removal. */
@@ -64,13 +64,13 @@ export class QueryRoutes {
     const query = this.#engine.find(id, user);
     if (isFinal) {
       if (query !== undefined) this.#engine.finish(query);
-      else if (this.#engine.removal(id, user) === undefined) throw unknownQuery(id);
+      else if (this.#engine.tombstone(id, user) === undefined) throw unknownQuery(id);
       replyEmpty(response);
       return;
     }
     if (query === undefined) {
-      const removal = this.#engine.removal(id, user);
-      const answer = removal === undefined ? null : dialect.killed(id, removal);
+      const tombstone = this.#engine.tombstone(id, user);
+      const answer = tombstone === undefined ? null : dialect.killed(id, tombstone);
       if (answer === null) throw this.#notFound(id, user, dialect);
       reply(response, answer);
       return;
@@ -92,8 +92,8 @@ export class QueryRoutes {
   }
 
   #notFound(id: string, user: string, dialect: GoneDialect): HttpError {
-    const removal = this.#engine.removal(id, user);
-    return removal === undefined ? unknownQuery(id) : dialect.gone(`query ${id} ${removal.reason}`);
+    const tombstone = this.#engine.tombstone(id, user);
+    return tombstone === undefined ? unknownQuery(id) : dialect.gone(`query ${id} ${tombstone.reason}`);
   }
 }
 

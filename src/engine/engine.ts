@@ -4,9 +4,9 @@ import type { Buffers } from '../query/buffers.ts';
 import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { RefusalError, RequestAbortedError } from '../refusal-error.ts';
-import type { Removal } from '../removals.ts';
 import type { Account } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
+import type { Tombstone } from '../tombstones.ts';
 import { heapBytes, stringBytes } from '../wire/heap-bytes.ts';
 import type { Placement } from './dispatch.ts';
 import type { Dispatcher } from './dispatcher.ts';
@@ -144,7 +144,7 @@ export class Engine {
         id: this.#idOf(submission.id, user),
         sessionId: sessionIdOf(request, placement),
         owner: user,
-        isNamed: options.key !== null,
+        hasIdempotencyKey: options.key !== null,
         needsFinal: submission.needsFinal,
         origin: options.origin,
       },
@@ -187,8 +187,8 @@ export class Engine {
   }
 
   /** The tombstone of the user's query of that id. */
-  removal(id: string, user: string): Removal | undefined {
-    return this.#queries.removal(id, user);
+  tombstone(id: string, user: string): Tombstone | undefined {
+    return this.#queries.tombstone(id, user);
   }
 
   /** Starts the clock of the result anew, as its client was answered at once. */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Query } from '../query/query.ts';
-import { ownedKey } from '../removals.ts';
+import { ownedKey } from '../tombstones.ts';
 import type { Queries } from './queries.ts';
 
 interface Started {

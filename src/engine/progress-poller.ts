@@ -1,12 +1,12 @@
 import type { Query } from '../query/query.ts';
 
 const tickMs = 100;
-/** If more are watched, each waits for its turn: their questions are not to hold up anybody's answer. */
+/** If there are more queries, they take turns, so that their requests for progress do not delay answers. */
 const perTick = 100;
 
-/** Has the database asked how far those statements are for which somebody waits. One clock serves them all. */
-export class Watch {
-  /** Whose turn comes next is first. */
+/** Asks the database for the progress of statements that a poll waits for. One timer serves all of them. */
+export class ProgressPoller {
+  /** The query whose turn is next comes first. */
   readonly #queries = new Set<Query>();
   #timer: NodeJS.Timeout | null = null;
 

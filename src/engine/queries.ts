@@ -1,9 +1,9 @@
 import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import type { Query } from '../query/query.ts';
-import { ownedKey, type Removal, Removals } from '../removals.ts';
+import { ownedKey, type Tombstone, Tombstones } from '../tombstones.ts';
 import { type Cause, causes } from '../wire/failures.ts';
-import { Watch } from './progress-poller.ts';
+import { ProgressPoller } from './progress-poller.ts';
 
 export type QueriesOptions = Config['queries'] & Pick<Config['log'], 'logSql'>;
 
@@ -16,7 +16,7 @@ class UserQueries {
   /** Queries that were read to their end, in the order in which that happened. */
   readonly read = new Set<Query>();
   /** Those of `read` whose only page was the first answer. */
-  readonly whole = new Set<Query>();
+  readonly singlePage = new Set<Query>();
 }
 
 interface Entry {
@@ -48,18 +48,18 @@ export class Queries {
   readonly #entries = new Map<string, Entry>();
   readonly #users = new Map<string, UserQueries>();
   /** Queries of all users whose only page was the first answer. */
-  #wholeCount = 0;
-  readonly #watch = new Watch();
-  readonly #removals: Removals;
-  /** Removals of queries with an idempotency key. They have their own limit, so that other removals do not displace them. */
-  readonly #namedRemovals: Removals;
+  #singlePageCount = 0;
+  readonly #progressPoller = new ProgressPoller();
+  readonly #tombstones: Tombstones;
+  /** Tombstones of queries with an idempotency key. They have their own limit, so that other tombstones do not displace them. */
+  readonly #keyedTombstones: Tombstones;
   #drain: { readonly startedAt: number; readonly idleMs: number; readonly done: () => void } | null = null;
 
   constructor(options: QueriesOptions, observe: Observe) {
     this.#options = options;
     this.#observe = observe;
-    this.#removals = new Removals(options.resultTimeoutMs, options.removedQueriesMax);
-    this.#namedRemovals = new Removals(options.resultTimeoutMs, options.removedQueriesMax);
+    this.#tombstones = new Tombstones(options.resultTimeoutMs, options.removedQueriesMax);
+    this.#keyedTombstones = new Tombstones(options.resultTimeoutMs, options.removedQueriesMax);
   }
 
   /** Whether the user may start one more. If there is no room, the oldest result that was read makes room. */
@@ -81,7 +81,7 @@ export class Queries {
    * because of one who keeps more.
    * @param user who needs the room, and makes it if no other has more
    */
-  #oldestOfMost(kind: 'read' | 'whole', user?: UserQueries): Query | undefined {
+  #oldestOfMost(kind: 'read' | 'singlePage', user?: UserQueries): Query | undefined {
     let most = user?.[kind] ?? new Set<Query>();
     for (const other of this.#users.values()) if (other[kind].size > most.size) most = other[kind];
     const [oldest] = most;
@@ -120,17 +120,17 @@ export class Queries {
 
   /** Why the user's query of that id was removed, if it is remembered. */
   whyRemoved(id: string, user: string): string | undefined {
-    return this.removal(id, user)?.reason;
+    return this.tombstone(id, user)?.reason;
   }
 
-  /** The removal of the user's query of that id, if it is remembered. */
-  removal(id: string, user: string): Removal | undefined {
-    return this.#namedRemovals.find(id, user) ?? this.#removals.find(id, user);
+  /** The tombstone of the user's query of that id, if it is remembered. */
+  tombstone(id: string, user: string): Tombstone | undefined {
+    return this.#keyedTombstones.find(id, user) ?? this.#tombstones.find(id, user);
   }
 
   /** Whether the user has a query of that id, or it is remembered that there was one. */
   knows(id: string, user: string): boolean {
-    return this.#entries.has(ownedKey(user, id)) || this.removal(id, user) !== undefined;
+    return this.#entries.has(ownedKey(user, id)) || this.tombstone(id, user) !== undefined;
   }
 
   /** Stops the clock of a query while somebody waits for an answer. Call `release` when the answer is out. */
@@ -138,14 +138,14 @@ export class Queries {
     const entry = this.#entryOf(query);
     if (entry === undefined) return;
     entry.polls++;
-    this.#watch.add(query);
+    this.#progressPoller.add(query);
   }
 
   release(query: Query): void {
     const entry = this.#entryOf(query);
     if (entry === undefined) return;
     entry.polls--;
-    if (entry.polls === 0) this.#watch.delete(query);
+    if (entry.polls === 0) this.#progressPoller.delete(query);
     this.#answered(entry);
   }
 
@@ -179,11 +179,11 @@ export class Queries {
   #keepRead({ query, user }: Entry): void {
     if (!user.read.has(query)) user.unread--;
     user.read.add(query);
-    if (!query.isWhole || user.whole.has(query)) return;
-    user.whole.add(query);
-    this.#wholeCount++;
-    if (this.#wholeCount <= this.#options.singlePageResultsMax) return;
-    const oldest = this.#oldestOfMost('whole', user);
+    if (!query.isSinglePage || user.singlePage.has(query)) return;
+    user.singlePage.add(query);
+    this.#singlePageCount++;
+    if (this.#singlePageCount <= this.#options.singlePageResultsMax) return;
+    const oldest = this.#oldestOfMost('singlePage', user);
     if (oldest !== undefined)
       this.#remove(oldest, 'was removed to make room: its first answer told all of it', causes.cancelled());
   }
@@ -219,7 +219,7 @@ export class Queries {
   }
 
   close(): void {
-    this.#watch.close();
+    this.#progressPoller.close();
     for (const entry of this.#entries.values()) {
       clearTimeout(entry.timer);
       clearAway(entry);
@@ -249,10 +249,10 @@ export class Queries {
     clearTimeout(entry.timer);
     clearAway(entry);
     this.#entries.delete(key);
-    this.#watch.delete(query);
+    this.#progressPoller.delete(query);
     const { user } = entry;
     if (!user.read.delete(query)) user.unread--;
-    if (user.whole.delete(query)) this.#wholeCount--;
+    if (user.singlePage.delete(query)) this.#singlePageCount--;
     user.count--;
     if (user.count === 0) this.#users.delete(owner);
     const isLost = !query.isRead && reason !== closed;
@@ -261,8 +261,8 @@ export class Queries {
     query.remove(cause);
     const { state } = query;
     const code = state.name === 'Failed' ? state.failure.code : isLost ? cause.code : null;
-    const removals = query.identity.isNamed === true ? this.#namedRemovals : this.#removals;
-    removals.add(id, owner, reason, code);
+    const tombstones = query.identity.hasIdempotencyKey === true ? this.#keyedTombstones : this.#tombstones;
+    tombstones.add(id, owner, reason, code);
     this.#observe({ type: 'query_removed', query: id, user: owner, reason });
     this.#checkRead();
   }

@@ -36,7 +36,7 @@ export class Buffers {
     this.#reservable = { max: bufferBytesMax, perUserMax: defaultPerUserMax(bufferBytesMax) };
   }
 
-  /** The window that every query begins with, in bytes (see `Share`). */
+  /** The window that every query begins with, in bytes (see `MemoryReservation`). */
   get floorBytes(): number {
     return Math.min(floorBytesMax, this.#queryBytesMax);
   }
@@ -93,7 +93,7 @@ export class Buffers {
     return Math.max(windowBytes - freeBytes, Math.min(windowBytes, this.floorBytes));
   }
 
-  /** For `Share`. */
+  /** For `MemoryReservation`. */
   open(user: string): UserBytes {
     let bytes = this.#users.get(user);
     if (bytes === undefined) {
@@ -104,13 +104,13 @@ export class Buffers {
     return bytes;
   }
 
-  /** For `Share`. */
+  /** For `MemoryReservation`. */
   close(bytes: UserBytes): void {
     bytes.shares--;
     if (bytes.shares === 0) this.#users.delete(bytes.user);
   }
 
-  /** For `Share`. */
+  /** For `MemoryReservation`. */
   change(bytes: UserBytes, reservedBytes: number, heldBytes: number): void {
     bytes.reservedBytes += reservedBytes;
     bytes.heldBytes += heldBytes;
@@ -120,7 +120,7 @@ export class Buffers {
   }
 
   /**
-   * For `Share`. Whether all rows together exceed `heldBytesMax`, and this user holds more than an equal part of it. So the queries
+   * For `MemoryReservation`. Whether all rows together exceed `heldBytesMax`, and this user holds more than an equal part of it. So the queries
    * of a user who holds little do not fail because of others.
    */
   isOver({ heldBytes }: UserBytes): boolean {
@@ -128,8 +128,8 @@ export class Buffers {
   }
 }
 
-/** The memory of one query. */
-export class Share {
+/** The memory that is reserved and held for one query, or for one large row. */
+export class MemoryReservation {
   readonly #buffers: Buffers;
   readonly #user: UserBytes;
   #reservedBytes = 0;

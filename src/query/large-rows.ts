@@ -1,12 +1,12 @@
 import type { LargeRowMemory, LargeRowReservation } from '../wire/statement.ts';
-import { type Buffers, Share } from './buffers.ts';
+import { type Buffers, MemoryReservation } from './buffers.ts';
 
 interface LargeRow {
   readonly user: string;
   readonly bytes: number;
   readonly granted: () => void;
   /** null: it waits. */
-  share: Share | null;
+  reservation: MemoryReservation | null;
 }
 
 /**
@@ -40,7 +40,7 @@ export class LargeRows implements LargeRowMemory {
   }
 
   reserve(user: string, bytes: number, granted: () => void): LargeRowReservation {
-    const row: LargeRow = { user, bytes, granted, share: null };
+    const row: LargeRow = { user, bytes, granted, reservation: null };
     const rows = this.#waiting.get(user);
     if (rows === undefined) this.#waiting.set(user, [row]);
     else rows.push(row);
@@ -75,11 +75,11 @@ export class LargeRows implements LargeRowMemory {
       this.#waiting.delete(user);
       this.#waiting.set(user, rows);
     }
-    row.share = new Share(this.#buffers, user);
+    row.reservation = new MemoryReservation(this.#buffers, user);
     this.#reserved.add(row);
     // A row that is granted beyond its user's share takes nothing of what is left to others.
     const left = Math.max(0, this.#buffers.perUserMax - this.#buffers.reservedBytesOf(user));
-    row.share.set(Math.min(bytes, left), 0);
+    row.reservation.set(Math.min(bytes, left), 0);
     row.granted();
   }
 
@@ -94,8 +94,8 @@ export class LargeRows implements LargeRowMemory {
   #release(row: LargeRow): void {
     this.#removeWaiting(row);
     this.#reserved.delete(row);
-    row.share?.close();
-    row.share = null;
+    row.reservation?.close();
+    row.reservation = null;
     this.advance();
   }
 }

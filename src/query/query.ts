@@ -1,4 +1,4 @@
-import { ownedKey } from '../removals.ts';
+import { ownedKey } from '../tombstones.ts';
 import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
 import { effectOfText } from '../wire/sql-traits.ts';
 import {
@@ -12,7 +12,7 @@ import {
   type StatementObserver,
   type StatementRequest,
 } from '../wire/statement.ts';
-import { type Buffers, Share } from './buffers.ts';
+import { type Buffers, MemoryReservation } from './buffers.ts';
 import { giveBack } from './give-back.ts';
 import { type Page, Pages, type QueryStats, type Snapshot } from './pages.ts';
 import type { QueryMemory } from './request-memory.ts';
@@ -52,7 +52,7 @@ export interface QueryIdentity {
   /** The database user whose query it is. */
   readonly owner: string;
   /** Its POST has named itself, and may come again for the first page. */
-  readonly isNamed?: boolean;
+  readonly hasIdempotencyKey?: boolean;
   /** Its client learns from the answer of `/final` what no other answer tells it. */
   readonly needsFinal?: boolean;
   readonly origin?: QueryOrigin;
@@ -108,7 +108,7 @@ const askAfterMs = 200;
  */
 export class Query implements StatementObserver {
   #identity: QueryIdentity;
-  /** Made of its owner and its id once, as it is looked up several times (see removals.ts). */
+  /** Made of its owner and its id once, as it is looked up several times (see tombstones.ts). */
   readonly key: string;
   /** Called once, when the state is no longer Running. */
   onSettled: (() => void) | null = null;
@@ -120,7 +120,7 @@ export class Query implements StatementObserver {
   onRemoved: (() => void) | null = null;
   readonly #limits: QueryLimits;
   readonly #buffers: Buffers;
-  readonly #share: Share;
+  readonly #reservation: MemoryReservation;
   /** For the statement, and what is remembered of its request. */
   readonly #memory: QueryMemory | null;
   /** The memory of rows that are on their way to clients, by buffers, and in how many answers each is. */
@@ -171,7 +171,7 @@ export class Query implements StatementObserver {
     this.key = ownedKey(identity.owner, identity.id);
     this.#limits = limits;
     this.#buffers = buffers;
-    this.#share = new Share(buffers, identity.owner);
+    this.#reservation = new MemoryReservation(buffers, identity.owner);
     this.#memory = memory;
     this.#windowBytes = buffers.floorBytes;
   }
@@ -205,9 +205,9 @@ export class Query implements StatementObserver {
   }
 
   /** Whether the first answer told all that there is, and nobody can ask for it again. */
-  get isWhole(): boolean {
-    const { isNamed, needsFinal } = this.identity;
-    if (isNamed === true || needsFinal === true) return false;
+  get isSinglePage(): boolean {
+    const { hasIdempotencyKey, needsFinal } = this.identity;
+    if (hasIdempotencyKey === true || needsFinal === true) return false;
     return this.#pages.last?.number === 0 && this.#pages.last.next === null;
   }
 
@@ -307,7 +307,7 @@ export class Query implements StatementObserver {
     this.#startedBytes = 0;
     this.#isRemoved = true;
     this.#account();
-    if (this.#sending === null) this.#share.close();
+    if (this.#sending === null) this.#reservation.close();
     this.#shrinkMemory();
     this.onRemoved?.();
   }
@@ -335,7 +335,7 @@ export class Query implements StatementObserver {
     // Most often they are those of the last page, of which it is known that they are needed.
     if (rows !== this.#lastRows) this.#giveBackRows(rows);
     this.#account();
-    if (this.#isRemoved && this.#sending === null) this.#share.close();
+    if (this.#isRemoved && this.#sending === null) this.#reservation.close();
   }
 
   started(): void {
@@ -365,7 +365,7 @@ export class Query implements StatementObserver {
     if (bytes < countedColumnsBytesMin) return;
     this.#columnsBytes = bytes;
     this.#account();
-    if (!this.#share.isOver) return;
+    if (!this.#reservation.isOver) return;
     this.#columns = noColumns;
     this.#columnsBytes = 0;
     this.#overflow();
@@ -380,7 +380,7 @@ export class Query implements StatementObserver {
     if (!this.#isToCome) this.#forgetStatement();
     this.#grow();
     this.#account();
-    if (this.#share.isOver) this.#overflow();
+    if (this.#reservation.isOver) this.#overflow();
     else this.#wakeIfReady();
   }
 
@@ -392,7 +392,7 @@ export class Query implements StatementObserver {
   unwritten(bytes: number): void {
     this.#unwrittenBytes = bytes;
     this.#account();
-    if (bytes > 0 && this.#share.isOver) this.#overflow();
+    if (bytes > 0 && this.#reservation.isOver) this.#overflow();
   }
 
   examined(rows: number | null, estimatedRows: number | null): void {
@@ -575,7 +575,7 @@ export class Query implements StatementObserver {
       const counted = buffersOf(last);
       for (const buffer of this.#sending.keys()) if (!counted.has(buffer)) otherBytes += buffer.byteLength;
     }
-    this.#share.set(windowBytes + otherBytes, ringBytes + otherBytes);
+    this.#reservation.set(windowBytes + otherBytes, ringBytes + otherBytes);
   }
 
   /** Of the page that may be asked for again. */

@@ -2,8 +2,8 @@ import type { Config } from '../config/config.ts';
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
 import { newSessionId } from '../ids.ts';
-import { Removals } from '../removals.ts';
 import { mayTake } from '../share.ts';
+import { Tombstones } from '../tombstones.ts';
 import type { Account } from './accounts.ts';
 import { type Lease, RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
@@ -28,9 +28,9 @@ export class Sessions {
   readonly #countByUser = new Counts();
   #count = 0;
   /** Why pinned sessions have ended. */
-  readonly #ended: Removals;
+  readonly #ended: Tombstones;
   /** Sessions that were ended by their clients. A client that lost the answer repeats its request. */
-  readonly #endedByClients: Removals;
+  readonly #endedByClients: Tombstones;
   readonly #observer: SessionObserver = {
     held: (session) => this.#hold(session),
     ended: (session, reuse, reason) => this.#onEnd(session, reuse, reason),
@@ -40,8 +40,8 @@ export class Sessions {
     this.#options = options;
     this.#leases = leases;
     this.#observe = observe;
-    this.#ended = new Removals(endedKeptMs, options.endedMax);
-    this.#endedByClients = new Removals(endedKeptMs, options.endedMax);
+    this.#ended = new Tombstones(endedKeptMs, options.endedMax);
+    this.#endedByClients = new Tombstones(endedKeptMs, options.endedMax);
   }
 
   /**

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Watch } from '#src/engine/progress-poller.js';
+import { ProgressPoller } from '#src/engine/progress-poller.js';
 import type { Query } from '#src/query/query.js';
 import { causes } from '#src/wire/failures.js';
 import { makeQuery } from '../query/make-query.ts';
@@ -21,15 +21,15 @@ function waitedFor(onAsk: () => void): Query {
 
 t.test('the database is asked about what is watched, and about nothing else', async (t) => {
   const clock = installFakeClock(t);
-  const watch = new Watch();
+  const poller = new ProgressPoller();
   const asks = { watched: 0, left: 0, other: 0 };
   const [watched, left, other] = (['watched', 'left', 'other'] as const).map((name) => waitedFor(() => asks[name]++));
-  watch.add(watched as Query);
-  watch.add(left as Query);
-  watch.delete(left as Query);
+  poller.add(watched as Query);
+  poller.add(left as Query);
+  poller.delete(left as Query);
   clock.tick(600);
   t.strictSame(asks, { watched: 1, left: 0, other: 0 }, 'once a second, from a while after the poll on');
-  watch.close();
+  poller.close();
   clock.tick(900);
   t.equal(asks.watched, 1, 'nothing is asked any more');
   for (const query of [watched, left, other]) query?.cancel(causes.cancelled());
@@ -37,11 +37,11 @@ t.test('the database is asked about what is watched, and about nothing else', as
 
 t.test('of many, each comes to its turn, and few at once', async (t) => {
   const clock = installFakeClock(t);
-  const watch = new Watch();
+  const poller = new ProgressPoller();
   const asked = new Set<number>();
   const perTurn: number[] = [];
   const queries = Array.from({ length: 350 }, (_, index) => waitedFor(() => asked.add(index)));
-  for (const query of queries) watch.add(query);
+  for (const query of queries) poller.add(query);
   for (let ms = 0; ms < 10_000 && asked.size < queries.length; ms += 100) {
     const before = asked.size;
     clock.tick(100);
@@ -49,24 +49,24 @@ t.test('of many, each comes to its turn, and few at once', async (t) => {
   }
   t.equal(asked.size, queries.length);
   t.ok(perTurn.length >= 3, `they were asked in ${perTurn.length} turns`);
-  watch.close();
+  poller.close();
   for (const query of queries) query.cancel(causes.cancelled());
 });
 
 t.test('when nothing is watched the clock stops, and it starts again', async (t) => {
   const clock = installFakeClock(t);
-  const watch = new Watch();
+  const poller = new ProgressPoller();
   let asks = 0;
   const query = waitedFor(() => asks++);
   const without = clock.countTimers();
-  watch.add(query);
+  poller.add(query);
   t.equal(clock.countTimers(), without + 1);
-  watch.delete(query);
+  poller.delete(query);
   clock.tick(250);
   t.equal(clock.countTimers(), without);
-  watch.add(query);
+  poller.add(query);
   clock.tick(450);
   t.equal(asks, 1);
-  watch.close();
+  poller.close();
   query.cancel(causes.cancelled());
 });

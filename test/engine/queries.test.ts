@@ -54,7 +54,7 @@ class Stage {
     return query;
   }
 
-  removals(): string[] {
+  tombstones(): string[] {
     return this.events.flatMap((event) => (event.type === 'query_removed' ? [`${event.query} ${event.reason}`] : []));
   }
 }
@@ -188,7 +188,7 @@ t.test('a result that nobody polls expires, is cancelled, and the reason is reme
   t.match(query.snapshot().state, { name: 'Failed', failure: { code: 90003 } });
   t.equal(stage.queries.whyRemoved('q1', 'ann'), 'expired: not polled for 0.05 s');
   t.equal(stage.queries.whyRemoved('q1', 'bob'), undefined, 'for another user there was none');
-  t.strictSame(stage.removals(), ['q1 expired: not polled for 0.05 s']);
+  t.strictSame(stage.tombstones(), ['q1 expired: not polled for 0.05 s']);
 });
 
 t.test('E (result_timeout_secs): a query may have a timeout of its own', async (t) => {
@@ -199,12 +199,12 @@ t.test('E (result_timeout_secs): a query may have a timeout of its own', async (
   stage.queries.add(shorter, 'SELECT 1', 10);
   stage.add('ann');
   clock.tick(10);
-  t.match(stage.removals(), ['shorter expired: not polled for 0.01 s']);
+  t.match(stage.tombstones(), ['shorter expired: not polled for 0.01 s']);
   t.equal(stage.queries.size, 2);
   clock.tick(20);
   t.equal(stage.queries.size, 1, 'the others are gone');
   t.equal(stage.queries.find('longer', longer.identity.owner), longer);
-  t.match(stage.removals(), ['shorter expired: not polled for 0.01 s', 'q1 expired: not polled for 0.03 s']);
+  t.match(stage.tombstones(), ['shorter expired: not polled for 0.01 s', 'q1 expired: not polled for 0.03 s']);
 });
 
 t.test('a removed id is remembered for as long again, and then no more', async (t) => {
@@ -260,7 +260,7 @@ t.test('the answer to a poll of a query that is gone starts no clock', async (t)
   stage.queries.release(query);
   stage.queries.touch(query);
   clock.tick(60);
-  t.strictSame(stage.removals(), ['q1 was finished by the client'], 'it is removed once');
+  t.strictSame(stage.tombstones(), ['q1 was finished by the client'], 'it is removed once');
 });
 
 t.test('a finished query is cancelled, and finishing it again does nothing', async (t) => {
@@ -270,7 +270,7 @@ t.test('a finished query is cancelled, and finishing it again does nothing', asy
   t.match(query.snapshot().state, { failure: { code: 90002 } });
   t.equal(stage.queries.find('q1', 'ann'), undefined);
   stage.queries.finish(query);
-  t.equal(stage.removals().length, 1);
+  t.equal(stage.tombstones().length, 1);
   t.equal(stage.queries.whyRemoved('q1', 'bob'), undefined);
 });
 
@@ -301,7 +301,7 @@ t.test('A (attack): the removed queries of one user do not make those of others 
 
 t.test('A (attack): a query whose POST may come again is not forgotten for queries whose POSTs may not', async (t) => {
   const stage = new Stage(t, { removedQueriesMax: 20 });
-  const named = makeQuery('named', 'ann', { isNamed: true });
+  const named = makeQuery('named', 'ann', { hasIdempotencyKey: true });
   stage.queries.add(named, 'SELECT 1');
   stage.queries.finish(named);
   for (let made = 0; made < 100; made++) stage.queries.finish(stage.add('ann'));
@@ -393,7 +393,7 @@ t.test('closing ends every query and every clock', async (t) => {
   t.equal(query.isRunning, false);
   t.equal(clock.countTimers(), 0);
   clock.tick(40);
-  t.strictSame(stage.removals(), []);
+  t.strictSame(stage.tombstones(), []);
 });
 
 t.test('what becomes of a query is told in order', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Buffers, type BuffersOptions, Share } from '#src/query/buffers.js';
+import { Buffers, type BuffersOptions, MemoryReservation } from '#src/query/buffers.js';
 import { pick, seeded } from '../support/random.ts';
 
 const KiB = 1024;
@@ -12,14 +12,14 @@ function buffersOf(options: Partial<BuffersOptions> = {}): Buffers {
 t.test('every query begins with the same window, however many there are', async (t) => {
   const buffers = buffersOf();
   t.equal(buffers.floorBytes, 256 * KiB);
-  new Share(buffers, 'u').set(7 * MiB, 0);
+  new MemoryReservation(buffers, 'u').set(7 * MiB, 0);
   t.equal(buffers.floorBytes, 256 * KiB);
   t.equal(buffersOf({ queryBufferBytesMax: 1_000 }).floorBytes, 1_000, 'unless no query may have so much');
 });
 
 t.test('there is room for one more as long as it could have its window', async (t) => {
   const buffers = buffersOf({ bufferBytesMax: MiB });
-  const share = new Share(buffers, 'u');
+  const share = new MemoryReservation(buffers, 'u');
   share.set(MiB - 256 * KiB, 0);
   t.equal(buffers.hasRoomFor('v'), true);
   share.set(MiB - 256 * KiB + 1, 0);
@@ -34,7 +34,7 @@ t.test(
     const buffers = buffersOf({ bufferBytesMax: 64 * MiB });
     const begun = (user: string): number => {
       let count = 0;
-      for (; buffers.hasRoomFor(user); count++) new Share(buffers, user).set(buffers.floorBytes, 0);
+      for (; buffers.hasRoomFor(user); count++) new MemoryReservation(buffers, user).set(buffers.floorBytes, 0);
       return count;
     };
     t.strictSame([begun('a'), begun('b'), begun('c')], [192, 48, 12]);
@@ -44,18 +44,19 @@ t.test(
 
 t.test('a user whose large rows exceed the budget leaves the others what it always leaves them', async (t) => {
   const buffers = buffersOf({ bufferBytesMax: 64 * MiB });
-  new Share(buffers, 'a').set(200 * MiB, 200 * MiB);
+  new MemoryReservation(buffers, 'a').set(200 * MiB, 200 * MiB);
   t.notOk(buffers.hasRoomFor('a'));
-  const shares: Share[] = [];
-  for (; buffers.hasRoomFor('b'); shares.push(new Share(buffers, 'b'))) shares.at(-1)?.set(buffers.floorBytes, 0);
+  const shares: MemoryReservation[] = [];
+  for (; buffers.hasRoomFor('b'); shares.push(new MemoryReservation(buffers, 'b')))
+    shares.at(-1)?.set(buffers.floorBytes, 0);
   t.ok(shares.length >= 40, `${shares.length} statements of another user may begin`);
-  new Share(buffers, 'b').set(100 * MiB, 100 * MiB);
+  new MemoryReservation(buffers, 'b').set(100 * MiB, 100 * MiB);
   t.ok(buffers.hasRoomFor('c'));
 });
 
 t.test('B1: when there is too much, it is too much for those alone who hold more than their part', async (t) => {
   const buffers = buffersOf({ resultsBytesMax: 100 });
-  const [large, small] = [new Share(buffers, 'a'), new Share(buffers, 'b')];
+  const [large, small] = [new MemoryReservation(buffers, 'a'), new MemoryReservation(buffers, 'b')];
   large.set(99, 99);
   small.set(2, 2);
   t.strictSame([large.isOver, small.isOver], [true, false]);
@@ -67,7 +68,7 @@ t.test('B1: when there is too much, it is too much for those alone who hold more
 
 t.test('there is too much when rows take more than they may at the very most, and not at the limit', async (t) => {
   const buffers = buffersOf({ resultsBytesMax: 100 });
-  const share = new Share(buffers, 'u');
+  const share = new MemoryReservation(buffers, 'u');
   share.set(100, 100);
   t.equal(share.isOver, false);
   share.set(101, 101);
@@ -90,7 +91,7 @@ t.test('a window grows by doubling, up to what a query may have', async (t) => {
 
 t.test('windows grow only while less than half of the memory is set aside', async (t) => {
   const buffers = buffersOf({ bufferBytesMax: 8 * MiB });
-  const share = new Share(buffers, 'u');
+  const share = new MemoryReservation(buffers, 'u');
   share.set(4 * MiB - 256 * KiB, 0);
   t.equal(buffers.grown(256 * KiB), 512 * KiB, 'up to the half');
   share.set(4 * MiB - 256 * KiB + 1, 0);
@@ -99,7 +100,7 @@ t.test('windows grow only while less than half of the memory is set aside', asyn
 
 t.test('a window shrinks by what is free, down to the least, while more than half is set aside', async (t) => {
   const buffers = buffersOf({ bufferBytesMax: 8 * MiB });
-  const share = new Share(buffers, 'u');
+  const share = new MemoryReservation(buffers, 'u');
   share.set(4 * MiB, 0);
   t.equal(buffers.shrunk(2 * MiB, MiB), 2 * MiB, 'memory is not scarce');
   share.set(4 * MiB + 1, 0);
@@ -111,7 +112,7 @@ t.test('a window shrinks by what is free, down to the least, while more than hal
 
 t.test('a share counts what is its own, and gives it back for good', async (t) => {
   const buffers = buffersOf();
-  const [one, other] = [new Share(buffers, 'u'), new Share(buffers, 'u')];
+  const [one, other] = [new MemoryReservation(buffers, 'u'), new MemoryReservation(buffers, 'u')];
   one.set(1_000, 10);
   other.set(500, 50);
   t.strictSame([buffers.reservedBytes, buffers.heldBytes], [1_500, 60]);
@@ -127,7 +128,7 @@ t.test('a share counts what is its own, and gives it back for good', async (t) =
 
 t.test('it is told when there may be room that there was not, and only then', async (t) => {
   const buffers = buffersOf();
-  const share = new Share(buffers, 'u');
+  const share = new MemoryReservation(buffers, 'u');
   let told: number[] = [];
   buffers.onRoom = () => told.push(buffers.reservedBytes);
   share.set(1_000, 0);
@@ -151,15 +152,15 @@ t.test('whatever queries come, grow, shrink and go, the sums are right and the b
       bufferBytesMax: bytesMax,
       queryBufferBytesMax: pick(random, [100 * KiB, MiB, 5 * MiB]),
     });
-    const queries: { share: Share; window: number; held: number }[] = [];
+    const queries: { reservation: MemoryReservation; window: number; held: number }[] = [];
     let shrunk = 0;
     for (let step = 0; step < 500; step++) {
       const query = queries[random(queries.length + 1)];
       if (query === undefined) {
         if (!buffers.hasRoomFor('v')) continue;
-        queries.push({ share: new Share(buffers, 'u'), window: buffers.floorBytes, held: 0 });
+        queries.push({ reservation: new MemoryReservation(buffers, 'u'), window: buffers.floorBytes, held: 0 });
       } else if (random(10) === 0) {
-        query.share.close();
+        query.reservation.close();
         queries.splice(queries.indexOf(query), 1);
       } else if (random(2) === 0) {
         query.held = random(query.window + 1);
@@ -176,7 +177,7 @@ t.test('whatever queries come, grow, shrink and go, the sums are right and the b
         if (query.window - window > free) t.fail(`run ${run}: more was taken than was free`);
         query.window = window;
       }
-      for (const { share, window, held } of queries) share.set(window, held);
+      for (const { reservation, window, held } of queries) reservation.set(window, held);
       const sum = (what: 'window' | 'held'): number => queries.reduce((bytes, each) => bytes + each[what], 0);
       if (buffers.reservedBytes !== sum('window') || buffers.heldBytes !== sum('held')) {
         t.fail(`run ${run}: the sums are wrong`);
@@ -187,7 +188,7 @@ t.test('whatever queries come, grow, shrink and go, the sums are right and the b
         return;
       }
     }
-    for (const { share } of queries) share.close();
+    for (const { reservation } of queries) reservation.close();
     if (buffers.reservedBytes !== 0 || buffers.heldBytes !== 0) t.fail(`run ${run}: not all was given back`);
     if (run === 0) t.comment(`${shrunk} times one shrank`);
   }

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Buffers, Share } from '#src/query/buffers.js';
+import { Buffers, MemoryReservation } from '#src/query/buffers.js';
 import { LargeRows } from '#src/query/large-rows.js';
 import type { LargeRowReservation } from '#src/wire/statement.js';
 import { pick, seeded } from '../support/random.ts';
@@ -56,7 +56,7 @@ t.test('a row that is larger than the budget is granted when no other is reserve
 
 t.test('rows that are held by slow readers let one row at a time go on', async (t) => {
   const stage = new Stage();
-  const held = new Share(stage.buffers, 'a');
+  const held = new MemoryReservation(stage.buffers, 'a');
   held.set(100 * MiB, 100 * MiB);
   const first = stage.reserve('a', 2, 'first');
   const second = stage.reserve('a', 2, 'second');
@@ -93,7 +93,7 @@ t.test('a row that gives up waiting is not granted, and those behind it go on', 
 
 t.test('a row is granted as soon as other rows make room', async (t) => {
   const stage = new Stage();
-  const read = new Share(stage.buffers, 'a');
+  const read = new MemoryReservation(stage.buffers, 'a');
   read.set(40 * MiB, 40 * MiB);
   stage.reserve('a', 4, 'a1');
   stage.reserve('a', 16, 'a2');

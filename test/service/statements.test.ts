@@ -52,7 +52,9 @@ for (const server of await sharedServers()) {
         const most = await query(url, `SELECT ${columns(1_000)}`, { headers, body });
         t.equal(most.rows[0]?.length, 1_000);
         const tooWide = `SELECT ${columns(1_001)} FROM information_schema.COLUMNS`;
-        t.match((await post(url, { sql: tooWide, ...body }, { headers })).json.error, {
+        // The answer waits for the end of the statement.
+        const pagination = { wait_time_secs: -1 };
+        t.match((await post(url, { sql: tooWide, ...body, pagination }, { headers })).json.error, {
           ...tooMany,
           code: 'x-databend-query-id' in headers ? 60007 : 90007,
         });

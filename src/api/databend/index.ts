@@ -5,7 +5,7 @@ import type { Reply } from '../../http/reply.ts';
 import type { Exchange, Route } from '../../http/router.ts';
 import type { Query } from '../../query/query.ts';
 import { RefusalError } from '../../refusal-error.ts';
-import type { Removal } from '../../removals.ts';
+import type { Tombstone } from '../../tombstones.ts';
 import type { Api, ApiServices } from '../api.ts';
 import type { PostDialect } from '../posts.ts';
 import { type GoneDialect, unknownQuery } from '../query-routes.ts';
@@ -13,7 +13,7 @@ import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
 import { FinalSessions } from './final-sessions.ts';
 import { type DatabendBody, databendBodies, requestOf } from './request.ts';
 import { closedReply, DatabendReplies, type DatabendServer, errorReply } from './response.ts';
-import { Handles } from './session.ts';
+import { SessionTokens } from './session.ts';
 import { clientOf } from './session-replies.ts';
 
 /** For some thousands of sessions of the usual size, or some tens of --client_session_bytes_max. */
@@ -38,7 +38,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
   constructor(services: ApiServices) {
     this.#services = services;
     this.#server = {
-      handles: new Handles(),
+      tokens: new SessionTokens(),
       zones: new Set(),
       resultTimeoutMs: services.resultTimeoutMs,
       version: services.databaseVersion,
@@ -74,13 +74,13 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
   }
 
   /** What is over needs no cancelling, and Databend's clients are content with that. */
-  killed(id: string, removal: Removal): Reply {
-    return closedReply(this.#server, id, removal);
+  killed(id: string, tombstone: Tombstone): Reply {
+    return closedReply(this.#server, id, tombstone);
   }
 
   submissionOf(body: DatabendBody, { headers }: IncomingMessage, user: string, key: string | null): Submission {
     const client = clientOf(headers.cookie);
-    const { request, session } = requestOf(body, { user, client, handles: this.#server.handles });
+    const { request, session } = requestOf(body, { user, client, tokens: this.#server.tokens });
     const { sql, traits, resultTimeoutSecs } = request;
     const replies = new DatabendReplies(this.#server, {
       ...{ user, session, sql, traits, resultTimeoutSecs },
@@ -127,10 +127,10 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
     const { user } = await authenticator.authenticate(request);
     const query = engine.find(id, user);
     const replies = query === undefined ? undefined : this.#replies.get(query);
-    const removal = query === undefined ? engine.removal(id, user) : undefined;
-    if (removal !== undefined) {
+    const tombstone = query === undefined ? engine.tombstone(id, user) : undefined;
+    if (tombstone !== undefined) {
       const session = this.#finalSessions.find(user, id);
-      return answers.write(user, response, closedReply(this.#server, id, removal, session));
+      return answers.write(user, response, closedReply(this.#server, id, tombstone, session));
     }
     if (query === undefined || replies === undefined) throw unknownQuery(id);
     query.cancelByClient();

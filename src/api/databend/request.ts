@@ -14,7 +14,7 @@ import {
   type RequestLimits,
 } from '../request.ts';
 import { validate } from './query-request.validator.ts';
-import { type ClientSession, type Handles, heldSessionOf } from './session.ts';
+import { type ClientSession, heldSessionOf, type SessionTokens } from './session.ts';
 
 /** The shape that the validator has vouched for. */
 interface QueryRequestBody {
@@ -41,7 +41,7 @@ export interface RequestContext {
   readonly user: string;
   /** The client, as its login has named it; null if it has not. */
   readonly client: string | null;
-  readonly handles: Handles;
+  readonly tokens: SessionTokens;
 }
 
 const defaultWaitSecs = 10;
@@ -101,8 +101,8 @@ export const databendBodies: BodyFormat<DatabendBody> = { module: import.meta.ur
  * @throws InvalidRequestError for a handle that is none of ours, and for a text that is not well-formed
  */
 export function requestOf({ request, session }: DatabendBody, context: RequestContext): DatabendRequest {
-  const { user, client, handles } = context;
-  const held = heldSessionOf(session, user, handles);
+  const { user, client, tokens } = context;
+  const held = heldSessionOf(session, user, tokens);
   const carried: ClientManagedSession = {
     type: 'client-managed',
     database: databaseOf(session.database),

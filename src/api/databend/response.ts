@@ -1,20 +1,20 @@
 import type { Reply } from '../../http/reply.ts';
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { QueryState } from '../../query/state.ts';
-import type { Removal } from '../../removals.ts';
+import type { Tombstone } from '../../tombstones.ts';
 import type { Failure } from '../../wire/failures.ts';
 import { heapBytes } from '../../wire/heap-bytes.ts';
 import { firstWordOf, mentionsRollup, type SqlTraits, traitsOf } from '../../wire/sql-traits.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { aroundRows, type QueryFacts, type QueryReplies } from '../replies.ts';
-import { type ClientSession, type Handles, sessionAfter, sessionWithoutHeld } from './session.ts';
+import { type ClientSession, type SessionTokens, sessionAfter, sessionWithoutHeld } from './session.ts';
 import { timezoneOf } from './timezone.ts';
 import { typeName } from './types.ts';
 import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
 
 /** What all answers have in common. */
 export interface DatabendServer {
-  readonly handles: Handles;
+  readonly tokens: SessionTokens;
   readonly resultTimeoutMs: number;
   /** Values of `time_zone` that the database has taken. */
   readonly zones: Set<string>;
@@ -181,7 +181,7 @@ export class DatabendReplies implements QueryReplies {
     const hasResultSet = schema === '[]' && state.name === 'Running' ? null : schema !== '[]';
     const outcome = state.name === 'Succeeded' ? state.outcome : null;
     return [
-      `{"id":"${id}","session_id":"${sessionId}","node_id":"${this.#server.handles.node}","state":"${state.name}",` +
+      `{"id":"${id}","session_id":"${sessionId}","node_id":"${this.#server.tokens.node}","state":"${state.name}",` +
         `"session":${JSON.stringify(session)},"error":${errorOf(failure)},"warnings":${warningsOf(outcome)},` +
         `"has_result_set":${hasResultSet},"schema":${schema},"data":[`,
       `],"affect":null,"result_timeout_secs":${this.#resultTimeoutSecs},` +
@@ -222,7 +222,7 @@ export class DatabendReplies implements QueryReplies {
       if (!isWhole && !isChanged) return null;
       this.#hasToldState = true;
       // Signed only where there is something to hold: most statements leave nothing.
-      const handle = sessionState.isHeld ? this.#server.handles.of(query.identity.sessionId, this.#user) : null;
+      const handle = sessionState.isHeld ? this.#server.tokens.of(query.identity.sessionId, this.#user) : null;
       this.#session = sessionAfter(this.#session, sessionState, lastInsertId, handle);
       return this.#session;
     }
@@ -270,7 +270,7 @@ export function versionOf(server: DatabendServer): string {
 export function closedReply(
   server: DatabendServer,
   id: string,
-  { reason, code }: Removal,
+  { reason, code }: Tombstone,
   session: string | null = null,
 ): Reply {
   const nothing = '{"rows":0,"bytes":0}';
@@ -279,7 +279,7 @@ export function closedReply(
   const error = code === null ? null : { code: toldCode(code), message: `query ${id} ${reason}` };
   return {
     body: [
-      `{"id":"${id}","session_id":"","node_id":"${server.handles.node}","state":"${state}","session":${session},` +
+      `{"id":"${id}","session_id":"","node_id":"${server.tokens.node}","state":"${state}","session":${session},` +
         `"error":${JSON.stringify(error)},"warnings":[],"has_result_set":false,"schema":[],"data":[],"affect":null,` +
         `"stats":${stats},"stats_uri":null,"final_uri":null,"next_uri":null,"kill_uri":null}`,
     ],

@@ -17,10 +17,10 @@ export interface ClientSession {
 const macBytes = 32;
 
 /**
- * Makes handles to held sessions, and reads those that clients bring back. A handle says who gave it and for which session,
+ * Makes tokens for pinned sessions, and reads those that clients bring back. A token says which server gave it and for which session,
  * and is signed, for its user alone.
  */
-export class Handles {
+export class SessionTokens {
   /** The name of this server, as long as it runs. */
   readonly node = randomBytes(8).toString('hex');
   readonly #key = randomBytes(macBytes);
@@ -71,10 +71,10 @@ const handleStart = /^[0-9a-f]{16}\.[0-9a-f]{32}(?:\.|$)/;
  * another kind of server, and is ignored, unless the client is in a transaction there: its statements would run outside of it.
  * @throws InvalidRequestError
  */
-export function heldSessionOf(session: ClientSession, user: string, handles: Handles): ExistingSession | null {
+export function heldSessionOf(session: ClientSession, user: string, tokens: SessionTokens): ExistingSession | null {
   const { internal, txn_state } = session;
   if (internal === undefined || internal === null || internal === '') return null;
-  if (handleStart.test(internal)) return handles.read(internal, user);
+  if (handleStart.test(internal)) return tokens.read(internal, user);
   if (txn_state === 'Active') throw foreignTransaction();
   return null;
 }

@@ -1,11 +1,11 @@
 import t from 'tap';
 import { type DatabendRequest, parse as parseBody, requestOf } from '#src/api/databend/request.js';
-import { Handles } from '#src/api/databend/session.js';
+import { SessionTokens } from '#src/api/databend/session.js';
 import { InvalidRequestError } from '#src/api/invalid-request.js';
 import { requestLimits } from '../../support/request-limits.ts';
 
 const limits = { ...requestLimits, clientSessionBytesMax: 1_024 };
-const context = { user: 'ann', client: null, handles: new Handles(), limits };
+const context = { user: 'ann', client: null, tokens: new SessionTokens(), limits };
 
 function parse(body: unknown, changed: Partial<typeof context> = {}): DatabendRequest {
   return parseText(JSON.stringify(body), { ...context, ...changed });
@@ -62,7 +62,7 @@ t.test('settings are variables, but for what is the client alone', async (t) => 
 
 t.test('a handle leads to the session that is held', async (t) => {
   const id = 'ab'.repeat(16);
-  const internal = context.handles.of(id, 'ann');
+  const internal = context.tokens.of(id, 'ann');
   const otherwise = { type: 'client-managed', database: null, variables: {}, client: null };
   t.strictSame(parse({ sql: 'x', session: { internal } }).request.session, { type: 'existing', id, otherwise });
   t.throws(() => parse({ sql: 'x', session: { internal: `${internal}x` } }), InvalidRequestError);

@@ -1,8 +1,8 @@
 import t from 'tap';
 import {
   type ClientSession,
-  Handles,
   heldSessionOf,
+  SessionTokens,
   sessionAfter,
   sessionWithoutHeld,
 } from '#src/api/databend/session.js';
@@ -12,28 +12,28 @@ const id = '0123456789abcdef0123456789abcdef';
 const state = { schema: null, variables: {}, inTransaction: false, isHeld: false, isChanged: false };
 
 t.test('a handle brings back its session, to the user that it was given to', async (t) => {
-  const handles = new Handles();
-  const handle = handles.of(id, 'ann');
-  t.strictSame(handles.read(handle, 'ann'), { type: 'existing', id });
-  t.strictSame(heldSessionOf({ internal: handle }, 'ann', handles), { type: 'existing', id });
+  const tokens = new SessionTokens();
+  const handle = tokens.of(id, 'ann');
+  t.strictSame(tokens.read(handle, 'ann'), { type: 'existing', id });
+  t.strictSame(heldSessionOf({ internal: handle }, 'ann', tokens), { type: 'existing', id });
   for (const internal of [undefined, null, '']) {
-    t.equal(heldSessionOf(internal === undefined ? {} : { internal }, 'ann', handles), null);
+    t.equal(heldSessionOf(internal === undefined ? {} : { internal }, 'ann', tokens), null);
   }
-  t.throws(() => handles.read(handle, 'bob'), InvalidRequestError, 'another user');
-  t.throws(() => handles.read(handle, 'an'), InvalidRequestError);
+  t.throws(() => tokens.read(handle, 'bob'), InvalidRequestError, 'another user');
+  t.throws(() => tokens.read(handle, 'an'), InvalidRequestError);
 });
 
 t.test('a handle that was changed is refused, whatever was changed in it', async (t) => {
-  const handles = new Handles();
-  const handle = handles.of(id, 'ann');
+  const tokens = new SessionTokens();
+  const handle = tokens.of(id, 'ann');
   const [node = '', session = '', mac = ''] = handle.split('.');
   for (let at = 0; at < handle.length; at++) {
     const changed = `${handle.slice(0, at)}${handle[at] === '0' ? '1' : '0'}${handle.slice(at + 1)}`;
     // The last character of a MAC has bits that stand for nothing.
     if (at === handle.length - 1) continue;
     // What another server has signed leads nowhere.
-    if (at < 16) t.match(handles.read(changed, 'ann'), { id: '', whyEnded: String }, changed);
-    else t.throws(() => handles.read(changed, 'ann'), InvalidRequestError, changed);
+    if (at < 16) t.match(tokens.read(changed, 'ann'), { id: '', whyEnded: String }, changed);
+    else t.throws(() => tokens.read(changed, 'ann'), InvalidRequestError, changed);
   }
   const other = 'f'.repeat(32);
   for (const changed of [
@@ -44,12 +44,12 @@ t.test('a handle that was changed is refused, whatever was changed in it', async
     `${node}.${session}.`,
     `${node}.${session}`,
   ]) {
-    t.throws(() => handles.read(changed, 'ann'), /not as it was given/, changed);
+    t.throws(() => tokens.read(changed, 'ann'), /not as it was given/, changed);
   }
 });
 
 t.test('a handle of a server that runs no more says so', async (t) => {
-  t.match(new Handles().read(new Handles().of(id, 'ann'), 'ann'), { id: '', whyEnded: /runs no more/ });
+  t.match(new SessionTokens().read(new SessionTokens().of(id, 'ann'), 'ann'), { id: '', whyEnded: /runs no more/ });
 });
 
 t.test('what a statement has set is carried, beside what the client had', async (t) => {
@@ -87,13 +87,13 @@ t.test('a session that is held has its handle, and none when it is not', async (
 });
 
 t.test('E (session.internal): what is no handle was given by another kind of server, and is ignored', async (t) => {
-  const handles = new Handles();
+  const tokens = new SessionTokens();
   for (const internal of ['x', '{"variables": []}', `${'g'.repeat(16)}.${id}.x`, `${'0'.repeat(15)}.${id}.x`]) {
-    t.equal(heldSessionOf({ internal }, 'ann', handles), null, internal);
-    t.equal(heldSessionOf({ internal, txn_state: 'AutoCommit', need_sticky: true }, 'ann', handles), null);
-    t.throws(() => heldSessionOf({ internal, txn_state: 'Active' }, 'ann', handles), /on another server/);
+    t.equal(heldSessionOf({ internal }, 'ann', tokens), null, internal);
+    t.equal(heldSessionOf({ internal, txn_state: 'AutoCommit', need_sticky: true }, 'ann', tokens), null);
+    t.throws(() => heldSessionOf({ internal, txn_state: 'Active' }, 'ann', tokens), /on another server/);
   }
-  const handle = handles.of(id, 'ann');
-  t.throws(() => heldSessionOf({ internal: handle.slice(0, -1) }, 'ann', handles), /not as it was given/);
-  t.throws(() => heldSessionOf({ internal: handle.slice(0, 49) }, 'ann', handles), /not as it was given/);
+  const handle = tokens.of(id, 'ann');
+  t.throws(() => heldSessionOf({ internal: handle.slice(0, -1) }, 'ann', tokens), /not as it was given/);
+  t.throws(() => heldSessionOf({ internal: handle.slice(0, 49) }, 'ann', tokens), /not as it was given/);
 });
