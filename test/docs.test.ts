@@ -72,6 +72,10 @@ t.test('the line of the log that docs/operations.md shows has the members that t
   t.strictSame(Object.keys(JSON.parse(sample?.text ?? '{}')), Object.keys(JSON.parse(line ?? '{}')));
 });
 
+t.test('the README can be read in two minutes', async (t) => {
+  t.ok((documents.get('README.md') ?? '').split('\n').length <= 201);
+});
+
 t.test('every relative link leads to a file, and to a section if it names one', async (t) => {
   for (const [name, markdown] of documents) {
     for (const link of relativeLinksOf(markdown)) {
