@@ -1,6 +1,6 @@
 /**
  * Runs the scenarios, or those named on the command line, and prints a table for each and one of all targets. A run of all
- * writes `bench/results/latest.json`; `--readme` runs nothing, and puts that file's targets into the README. `--node`, with
+ * writes `bench/results/latest.json`; `--docs` runs nothing, and puts that file's targets into docs/performance.md. `--node`, with
  * the path of a binary, runs Sluice alone, on each that is given.
  */
 
@@ -15,14 +15,14 @@ import { type Results, summaryOf, tableOf, withSummary } from './report.ts';
 import { scenarios } from './scenarios.ts';
 
 const resultsFile = new URL('../../bench/results/latest.json', import.meta.url);
-const readmeFile = new URL('../../README.md', import.meta.url);
+const documentFile = new URL('../../docs/performance.md', import.meta.url);
 
 async function main(): Promise<void> {
   const { positionals, values } = parseArgs({
     allowPositionals: true,
-    options: { readme: { type: 'boolean' }, node: { type: 'string', multiple: true, default: [] } },
+    options: { docs: { type: 'boolean' }, node: { type: 'string', multiple: true, default: [] } },
   });
-  if (values.readme) updateReadme();
+  if (values.docs) updateDocument();
   else await run(positionals, values.node);
 }
 
@@ -78,9 +78,9 @@ function keep(results: Results): void {
   writeFileSync(resultsFile, `${JSON.stringify(results, null, 2)}\n`);
 }
 
-function updateReadme(): void {
+function updateDocument(): void {
   const results = JSON.parse(readFileSync(resultsFile, 'utf8')) as Results;
-  writeFileSync(readmeFile, withSummary(readFileSync(readmeFile, 'utf8'), results));
+  writeFileSync(documentFile, withSummary(readFileSync(documentFile, 'utf8'), results));
 }
 
 function fail(message: string): void {

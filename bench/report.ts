@@ -45,15 +45,15 @@ export function summaryOf({ machine, database, results }: Results): string {
 }
 
 const markers = [
-  '<!-- from bench/results/latest.json: npm run bench -- --readme -->',
+  '<!-- from bench/results/latest.json: npm run bench -- --docs -->',
   '<!-- end of the table -->',
 ] as const;
 
 /** @returns the text with the summary between its two marker comments */
-export function withSummary(readme: string, results: Results): string {
-  const [begin, end] = markers.map((marker) => readme.indexOf(marker)) as [number, number];
-  if (begin < 0 || end < begin) throw new Error(`the README lacks the two comments ${markers.join(' and ')}`);
-  return `${readme.slice(0, begin + markers[0].length)}\n\n${summaryOf(results)}\n\n${readme.slice(end)}`;
+export function withSummary(document: string, results: Results): string {
+  const [begin, end] = markers.map((marker) => document.indexOf(marker)) as [number, number];
+  if (begin < 0 || end < begin) throw new Error(`docs/performance.md lacks the two comments ${markers.join(' and ')}`);
+  return `${document.slice(0, begin + markers[0].length)}\n\n${summaryOf(results)}\n\n${document.slice(end)}`;
 }
 
 function show(name: FigureName, value: number | undefined): string {

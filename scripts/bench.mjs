@@ -1,6 +1,6 @@
 // npm run bench: brings what is missing, compiles everything, and runs the benchmark. Arguments name scenarios;
 // --node 22 runs Sluice alone, on that line of Node, and may be repeated to compare lines;
-// --readme puts the last whole run's targets into the README instead.
+// --docs puts the last whole run's targets into docs/performance.md instead.
 
 import { obtainNode } from './node-line.mjs';
 import { runBenchProgram } from './setup.mjs';

@@ -14,7 +14,7 @@ import { readCommand } from '#src/config/read-command.js';
 const MAIN_FILE = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const MIB = 1024 * 1024;
 
-/** Every numeric option with what decisions and README promise: its default, its least and its greatest value. */
+/** Every numeric option with what docs/options.md promises: its default, its least and its greatest value. */
 const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: number]>> = {
   http_handler_port: [8000, 0, 65_535],
   worker_threads: [Math.min(4, availableParallelism()), 1, 256],

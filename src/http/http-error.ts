@@ -1,6 +1,6 @@
 import type { RefusalError } from '../refusal-error.ts';
 
-/** An answer other than 200: the status, and the reason as one line of plain text (decisions, "Status codes"). */
+/** An answer other than 200: the status, and the reason as one line of plain text (docs/api.md, "Status codes"). */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly status: number;

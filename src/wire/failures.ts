@@ -61,7 +61,7 @@ export function outcomeOfError(effect: Effect): FailureOutcome {
   return effect === 'read' || effect === 'whole' ? 'rolled_back' : 'unknown';
 }
 
-/** The causes that are Sluice's own; the numbers are part of the protocol (decisions, "Our error codes"). */
+/** The causes that are Sluice's own; the numbers are part of the protocol (docs/api.md, "Our error codes"). */
 export const causes = {
   /** What the servers say to a wrong number of values (ER_WRONG_ARGUMENTS). */
   paramCount: (placeholders: number, values: number): Cause =>

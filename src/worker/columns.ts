@@ -151,7 +151,7 @@ function stringKind({ name }: ColumnType, typed: CellKind): CellKind {
   return stringKinds[typed] ?? typed;
 }
 
-/** The table of types is part of the protocol (decisions, "Values"). */
+/** The table of types is part of the protocol (docs/api.md, "Values"). */
 function describeType(definition: ColumnDefinition): [ColumnType, CellKind] {
   switch (definition.type) {
     case type.tiny:

@@ -1,5 +1,5 @@
 // The two forms of the fault tests: the short one, which is part of npm test, and the long one, which has the full figures
-// (npm run test:faults -- --long). docs/faults.md tells of both.
+// (npm run test:faults -- --long). docs/reliability.md describes both.
 
 import type { Test } from 'tap';
 
