@@ -28,3 +28,8 @@ function randomHex(): string {
   taken += 16;
   return random.toString('hex', taken - 16, taken);
 }
+
+/** An id that a client has given, if it is safe in a message; else the other text. */
+export function shownId(id: string, otherwise: string): string {
+  return /^[\w.-]{1,64}$/.test(id) ? id : otherwise;
+}

@@ -4,7 +4,7 @@ import { acceptsGzip } from '../http/gzip.ts';
 import { type HttpError, httpErrors } from '../http/http-error.ts';
 import { type Reply, reply, replyEmpty } from '../http/reply.ts';
 import type { Exchange, Route } from '../http/router.ts';
-import { timeOfQueryId } from '../ids.ts';
+import { shownId, timeOfQueryId } from '../ids.ts';
 import type { Query } from '../query/query.ts';
 import type { Tombstone } from '../tombstones.ts';
 import type { AnswerWriter } from './answer-writer.ts';
@@ -115,7 +115,8 @@ export function unknownQuery(id: string): HttpError {
         'send the statement again if it may run twice',
     );
   }
-  if (!/^[\w.-]{1,64}$/.test(id)) return httpErrors.notFound('no query of that id');
+  const shown = shownId(id, 'of that id');
+  if (shown !== id) return httpErrors.notFound(`no query ${shown}`);
   const hint = begun === null ? `; this server has run since ${started}, and a restart forgets all queries` : '';
   return httpErrors.notFound(`no query ${id}${hint}`);
 }

@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import { newQueryId, newSessionId } from '../ids.ts';
+import { newQueryId, newSessionId, shownId } from '../ids.ts';
 import type { Buffers } from '../query/buffers.ts';
 import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
@@ -111,10 +111,11 @@ export class Engine {
     switch (repeated.type) {
       case 'query':
         return repeated.query;
-      case 'other body': {
-        const shown = safeId.test(key.text) ? key.text : 'given';
-        throw new RefusalError(`a POST with the key ${shown} has been made with another body`, 'conflict');
-      }
+      case 'other body':
+        throw new RefusalError(
+          `a POST with the key ${shownId(key.text, 'given')} has been made with another body`,
+          'conflict',
+        );
       case 'removed':
         throw new RefusalError(`this POST has been made: its query ${repeated.id} ${repeated.reason}`, 'conflict');
     }

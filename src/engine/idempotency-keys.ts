@@ -48,7 +48,7 @@ export class IdempotencyKeys {
     const id = await before.id;
     const query = this.#queries.find(id, user);
     if (query !== undefined) return { type: 'query', query };
-    return { type: 'removed', id, reason: this.#queries.whyRemoved(id, user) ?? 'is no more' };
+    return { type: 'removed', id, reason: this.#queries.whyRemoved(id, user) ?? 'has been removed' };
   }
 
   async #start(name: string, post: Pick<Started, 'digest' | 'user'>, start: () => Promise<Query>): Promise<Query> {

@@ -32,8 +32,6 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
   readonly #server: DatabendServer;
   readonly #clientSessions: ClientSessions;
   readonly #finalSessions = new FinalSessions(finalSessionsBytesMax);
-  /** By queries that are not removed. */
-  readonly #replies = new WeakMap<Query, DatabendReplies>();
 
   constructor(services: ApiServices) {
     this.#services = services;
@@ -110,7 +108,6 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
   created(query: Query, replies: DatabendReplies): void {
     const { id, owner } = query.identity;
     this.#finalSessions.delete(owner, id);
-    this.#replies.set(query, replies);
     this.#services.answers.setReplies(query, replies);
   }
 
@@ -126,13 +123,14 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
     const { engine, authenticator, answers } = this.#services;
     const { user } = await authenticator.authenticate(request);
     const query = engine.find(id, user);
-    const replies = query === undefined ? undefined : this.#replies.get(query);
     const tombstone = query === undefined ? engine.tombstone(id, user) : undefined;
     if (tombstone !== undefined) {
       const session = this.#finalSessions.find(user, id);
       return answers.write(user, response, closedReply(this.#server, id, tombstone, session));
     }
-    if (query === undefined || replies === undefined) throw unknownQuery(id);
+    if (query === undefined) throw unknownQuery(id);
+    const replies = answers.repliesOf(query);
+    if (!(replies instanceof DatabendReplies)) throw unknownQuery(id);
     query.cancelByClient();
     const last = replies.final(query, query.snapshot());
     if (last.session !== null) this.#finalSessions.add(user, id, JSON.stringify(last.session));

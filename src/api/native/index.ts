@@ -3,6 +3,7 @@ import type { Submission } from '../../engine/engine.ts';
 import { httpErrors } from '../../http/http-error.ts';
 import { replyEmpty } from '../../http/reply.ts';
 import type { Exchange, Route } from '../../http/router.ts';
+import { shownId } from '../../ids.ts';
 import type { Query } from '../../query/query.ts';
 import type { Api, ApiServices } from '../api.ts';
 import type { PostDialect } from '../posts.ts';
@@ -54,9 +55,8 @@ export class NativeApi implements Api, PostDialect<NativeBody> {
   async #endSession({ request, response, params: [id = ''] }: Exchange): Promise<void> {
     const { user } = await this.#services.authenticator.authenticate(request);
     if (!this.#services.engine.sessions.endByClient(id, user)) {
-      const shown = /^[\w.-]{1,64}$/.test(id) ? id : 'of that id';
       throw httpErrors.notFound(
-        `no session ${shown}: it never existed, has expired, was for one statement only, or is another user's`,
+        `no session ${shownId(id, 'of that id')}: it never existed, has expired, was for one statement only, or is another user's`,
       );
     }
     replyEmpty(response);
