@@ -4,9 +4,10 @@ import { isDeflated } from '../http/gzip.ts';
 import { httpErrors } from '../http/http-error.ts';
 import { type BodyParts, type Reply, reply, replyPage } from '../http/reply.ts';
 import type { Page } from '../query/pages.ts';
-import { countedPageBytesMin, type Query } from '../query/query.ts';
+import type { Query } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { isHolding } from '../query/ring.ts';
+import { countedPageBytesMin } from '../query/row-buffer.ts';
 import { RequestAbortedError } from '../refusal-error.ts';
 import type { QueryReplies } from './replies.ts';
 
@@ -98,8 +99,8 @@ export class AnswerWriter {
     // given back all the same, the client would miss rows and could not tell.
     if (rows.pieces.some(({ length }) => length === 0)) throw new Error('the rows of a page have been given back');
     if (!isHolding(rows, countedPageBytesMin)) return;
-    query.sending(rows);
-    response.once('close', () => query.sent(rows));
+    query.rowBuffer.sending(rows);
+    response.once('close', () => query.rowBuffer.sent(rows));
   }
 
   /**

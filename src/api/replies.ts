@@ -1,6 +1,6 @@
 import type { BodyParts, Reply } from '../http/reply.ts';
+import type { QueryIdentity } from '../query/identity.ts';
 import type { Page, Snapshot } from '../query/pages.ts';
-import type { QueryIdentity } from '../query/query.ts';
 import type { Deflated, SessionState } from '../wire/statement.ts';
 
 /** What answers are made of, beside a page or a snapshot. */

@@ -1,7 +1,9 @@
 import type { Config } from '../config/config.ts';
 import { newQueryId, newSessionId, shownId } from '../ids.ts';
 import type { Buffers } from '../query/buffers.ts';
-import { Query, type QueryLimits, type QueryOrigin } from '../query/query.ts';
+import type { QueryOrigin } from '../query/identity.ts';
+import type { QueryLimits } from '../query/limits.ts';
+import { Query } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { RefusalError, RequestAbortedError } from '../refusal-error.ts';
 import type { Account } from '../session/accounts.ts';

@@ -4,7 +4,7 @@ const tickMs = 100;
 /** If there are more queries, they take turns, so that their requests for progress do not delay answers. */
 const perTick = 100;
 
-/** Asks the database for the progress of statements that a poll waits for. One timer serves all of them. */
+/** Has running queries ask the database for their progress, in turn. One timer serves all of them. */
 export class ProgressPoller {
   /** The query whose turn is next comes first. */
   readonly #queries = new Set<Query>();
@@ -31,7 +31,7 @@ export class ProgressPoller {
       if (turns-- === 0) return;
       this.#queries.delete(query);
       this.#queries.add(query);
-      query.askExamined();
+      query.askProgress();
     }
   }
 }

@@ -107,6 +107,7 @@ export class Queries {
     this.#entries.set(key, { query, user, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
     const logged = this.#options.logSql ? loggedSql(sql) : undefined;
     this.#followToEnd(query, user, logged);
+    this.#progressPoller.add(query);
     this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
   }
 
@@ -138,14 +139,12 @@ export class Queries {
     const entry = this.#entryOf(query);
     if (entry === undefined) return;
     entry.polls++;
-    this.#progressPoller.add(query);
   }
 
   release(query: Query): void {
     const entry = this.#entryOf(query);
     if (entry === undefined) return;
     entry.polls--;
-    if (entry.polls === 0) this.#progressPoller.delete(query);
     this.#answered(entry);
   }
 
@@ -166,7 +165,7 @@ export class Queries {
   }
 
   #answered(entry: Entry): void {
-    if (entry.query.isRead) this.#keepRead(entry);
+    if (entry.query.isDrained) this.#keepRead(entry);
     entry.timer.refresh();
     if (this.#drain !== null) entry.answeredAt = performance.now();
     this.#checkRead();
@@ -220,13 +219,13 @@ export class Queries {
 
   close(): void {
     this.#progressPoller.close();
-    for (const entry of this.#entries.values()) {
+    const entries = [...this.#entries.values()];
+    this.#entries.clear();
+    for (const entry of entries) {
       clearTimeout(entry.timer);
       clearAway(entry);
-      entry.query.onRowsLost = null;
       entry.query.remove(causes.shuttingDown());
     }
-    this.#entries.clear();
   }
 
   #entryOf({ key }: Query): Entry | undefined {
@@ -255,9 +254,7 @@ export class Queries {
     if (user.singlePage.delete(query)) this.#singlePageCount--;
     user.count--;
     if (user.count === 0) this.#users.delete(owner);
-    const isLost = !query.isRead && reason !== closed;
-    // Its rows are given up, and not lost.
-    query.onRowsLost = null;
+    const isLost = !query.isDrained && reason !== closed;
     query.remove(cause);
     const { state } = query;
     const code = state.name === 'Failed' ? state.failure.code : isLost ? cause.code : null;
@@ -273,27 +270,28 @@ export class Queries {
     const now = performance.now();
     for (const { query, polls, answeredAt } of this.#entries.values()) {
       const isIdle = now - Math.max(startedAt, answeredAt) >= idleMs;
-      if (polls > 0 || !(query.isRead || isIdle)) return;
+      if (polls > 0 || !(query.isDrained || isIdle)) return;
     }
     done();
   }
 
   /** A function of its own, so that the clock of the result does not hold the SQL. */
   #followToEnd(query: Query, user: UserQueries, sql: string | undefined): void {
-    query.onSettled = () => {
-      query.onSettled = null;
-      if (query.hasRowsToCome) query.onRowsLost = () => this.#observeRowsLost(query);
+    query.once('settled', () => {
+      if (query.isDraining) query.once('rowsLost', () => this.#observeRowsLost(query));
       user.running--;
+      this.#progressPoller.delete(query);
       this.#observeSettled(query, sql);
       // One that its client has cancelled is not read any more.
       this.#checkRead();
-    };
+    });
   }
 
   #observeRowsLost(query: Query): void {
     const { id, sessionId, owner, origin } = query.identity;
     const { state } = query;
-    if (state.name !== 'Failed') return;
+    // The rows of a query that is removed are given up, and not lost.
+    if (state.name !== 'Failed' || this.#entryOf(query) === undefined) return;
     const { code, message } = state.failure;
     this.#observe({
       type: 'rows_lost',
@@ -309,7 +307,7 @@ export class Queries {
   #observeSettled(query: Query, sql: string | undefined): void {
     const { id, sessionId, owner, origin } = query.identity;
     const { state } = query;
-    const { runningMs, rows, bytes, spilledBytes } = query.totals;
+    const { runningMs, rows, bytes, spilledBytes } = query.progress.totals;
     this.#observe({
       type: 'query_settled',
       query: id,
@@ -319,7 +317,7 @@ export class Queries {
       client: origin?.client,
       state: state.name,
       code: state.name === 'Failed' ? state.failure.code : null,
-      queueMs: microseconds(query.queueMs),
+      queueMs: microseconds(query.progress.queueMs),
       runningMs: microseconds(runningMs),
       rows,
       bytes,

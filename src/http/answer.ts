@@ -7,7 +7,7 @@ import {
   ServerResponse,
 } from 'node:http';
 import type { Socket } from 'node:net';
-import type { QueryOrigin } from '../query/query.ts';
+import type { QueryOrigin } from '../query/identity.ts';
 import { RequestAbortedError } from '../refusal-error.ts';
 
 /** Responses by their HTTP status. */

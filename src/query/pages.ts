@@ -42,25 +42,27 @@ export interface Page extends Snapshot {
   readonly next: number | null;
 }
 
+/** Where pages come from. */
+export interface PageSource {
+  /** Settles when a page can be made, or the wait is over; undefined: it can be made now. Called for one page at a time. */
+  ready(): Promise<void> | undefined;
+  /** Makes the page of that number. */
+  take(number: number): Page;
+}
+
 /**
  * Which page a number stands for. `#last` is the page that was answered with rows, or that ended the result; `#number`
  * is the one to come. All who wait for a number share one promise, which is forgotten if its page turns out empty with more
  * to come: so replays, two polls at once and lost answers are one mechanism.
  */
 export class Pages {
-  readonly #ready: () => Promise<void> | undefined;
-  readonly #take: (number: number) => Page;
+  readonly #source: PageSource;
   #last: Page | null = null;
   #number = 0;
   #filling: Promise<Page> | null = null;
 
-  /**
-   * @param ready what to wait for before a page is made, if anything; waited for on behalf of one page at a time
-   * @param take makes the page of that number
-   */
-  constructor(ready: () => Promise<void> | undefined, take: (number: number) => Page) {
-    this.#ready = ready;
-    this.#take = take;
+  constructor(source: PageSource) {
+    this.#source = source;
   }
 
   /** The page kept for those who ask again. */
@@ -85,7 +87,7 @@ export class Pages {
     if (number !== this.#number) return null;
     if (last !== null && last.next === null) return Promise.resolve(pastTheEnd(last));
     if (this.#filling !== null) return this.#filling;
-    const ready = this.#ready();
+    const ready = this.#source.ready();
     if (ready === undefined) return Promise.resolve(this.#make(number));
     this.#filling = ready.then(() => this.#make(number));
     return this.#filling;
@@ -93,7 +95,7 @@ export class Pages {
 
   #make(number: number): Page {
     this.#filling = null;
-    const page = this.#take(number);
+    const page = this.#source.take(number);
     if (page.next !== number) {
       this.#last = page;
       this.#number = number + 1;

@@ -1,4 +1,5 @@
 import type { Failure } from '../wire/failures.ts';
+import { nextPhase, type Transitions } from '../wire/phase.ts';
 import type { Outcome } from '../wire/statement.ts';
 
 /**
@@ -27,4 +28,35 @@ export function nextState(state: QueryState, event: StateEvent): QueryState {
     case 'failed':
       return { name: 'Failed', failure: event.failure };
   }
+}
+
+/**
+ * Where a query is in its life. In `queued` and `running` its state is Running, in the later phases Succeeded or Failed.
+ *
+ *     queued ──▶ running ──▶ draining ──▶ complete ──▶ removed
+ *      │  ▲         │ │                    ▲  ▲
+ *      │  └─────────┘ └────────────────────┘  │      the connection was lost before the statement was sent;
+ *      └──────────────────────────────────────┘      no rows are on disk; cancelled or refused
+ */
+export type QueryPhase =
+  /** The statement waits for a connection, or to be sent on it. */
+  | 'queued'
+  | 'running'
+  /** The statement has ended, and rows of it on disk are still to come. */
+  | 'draining'
+  /** Nothing more is reported of the statement. */
+  | 'complete'
+  | 'removed';
+
+const transitions: Transitions<QueryPhase> = {
+  queued: ['running', 'complete'],
+  running: ['queued', 'draining', 'complete'],
+  draining: ['complete'],
+  complete: ['removed'],
+  removed: [],
+};
+
+/** @throws Error in tests if the transition is impossible */
+export function movedOn(from: QueryPhase, to: QueryPhase): QueryPhase {
+  return nextPhase(transitions, from, to);
 }

@@ -477,7 +477,7 @@ t.test('a client that hangs up and stays away has its statement cancelled, if th
   t.equal(polled.isRunning, true, 'another poll waits');
   t.equal(ended.snapshot().state.name, 'Succeeded');
   t.match(gone.snapshot().state, { name: 'Failed', failure: { code: 90002, message: /hung up.* 0\.02 s/ } });
-  t.equal(gone.isRead, true, 'nobody is waited for');
+  t.equal(gone.isDrained, true, 'nobody is waited for');
   t.equal(cancel.queries.find(gone.identity.id, 'ann'), gone, 'the record stays');
 });
 

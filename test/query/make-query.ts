@@ -1,5 +1,6 @@
 import { Buffers } from '#src/query/buffers.js';
-import { Query, type QueryIdentity } from '#src/query/query.js';
+import type { QueryIdentity } from '#src/query/identity.js';
+import { Query } from '#src/query/query.js';
 
 /** Longer than any test runs: what comes at all comes for another reason than that this time is over. */
 export const forever = 3_600_000;

@@ -9,16 +9,16 @@ const nothing = { rows: 0, bytes: 0 };
 /** A reader's page by hand: the test decides when each is ready and what it holds. */
 class Filler {
   readonly asked: number[] = [];
-  readonly pages = new Pages(
-    () =>
+  readonly pages = new Pages({
+    ready: () =>
       new Promise((resolve) => {
         this.#ready = resolve;
       }),
-    (number) => {
+    take: (number) => {
       this.asked.push(number);
       return this.#take(number);
     },
-  );
+  });
   #ready: () => void = () => {};
   #take: (number: number) => Page = () => {
     throw new Error('a page was made before its time');

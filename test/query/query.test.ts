@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { Buffers, type BuffersOptions } from '#src/query/buffers.js';
+import type { QueryLimits } from '#src/query/limits.js';
 import type { Page } from '#src/query/pages.js';
-import { Query, type QueryLimits } from '#src/query/query.js';
+import { Query } from '#src/query/query.js';
 import { RequestMemory } from '#src/query/request-memory.js';
 import { causes, type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch, StatementHandle, StatementObserver, StatementRequest } from '#src/wire/statement.js';
@@ -52,8 +53,8 @@ class Stage {
   constructor(changed: Partial<QueryLimits> = {}, buffers = buffersOf()) {
     this.buffers = buffers;
     this.query = new Query({ id: 'q', sessionId: 's', owner: 'u' }, { ...limits, ...changed }, buffers);
-    this.query.onSettled = () => this.settled++;
-    this.query.onRowsLost = () => this.lost++;
+    this.query.on('settled', () => this.settled++);
+    this.query.on('rowsLost', () => this.lost++);
   }
 
   /** A statement that has been handed to a session, and sent to the database. */
@@ -162,15 +163,15 @@ t.test('a statement that has ended is Succeeded while rows of it are still to be
   const observer = stage.start();
   observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']), false);
   observer.ended(outcome, 0);
-  t.equal(stage.query.isRead, false);
+  t.equal(stage.query.isDrained, false);
   const first = await stage.page(0);
   t.equal(first.state.name, 'Succeeded');
   t.equal(first.next, 1);
-  t.equal(stage.query.isRead, false);
+  t.equal(stage.query.isDrained, false);
   const second = await stage.page(1);
   t.equal(textOf(second.rows), '[4]');
   t.equal(second.next, null);
-  t.equal(stage.query.isRead, true);
+  t.equal(stage.query.isDrained, true);
 });
 
 t.test('a page that holds the last row exactly has no next', async (t) => {
@@ -383,7 +384,7 @@ t.test('a failure drops the rows that were not handed out', async (t) => {
   t.strictSame(page.state, { name: 'Failed', failure });
   t.strictSame(page.rows, { pieces: [], count: 0, bytes: 0, heldBytes: 0 });
   t.equal(page.next, null);
-  t.equal(stage.query.isRead, true);
+  t.equal(stage.query.isDrained, true);
   t.equal(textOf(first.rows), '[1],[2],[3]', 'what was handed out stays');
   t.equal(stage.settled, 1);
 });
@@ -619,28 +620,28 @@ t.test('the database is asked for its count only on behalf of a poll that has wa
   const stage = new Stage();
   stage.start(false);
   clock.tick(250);
-  stage.query.askExamined();
+  stage.query.askProgress();
   t.equal(stage.asks, 0, 'nobody polls');
   const poll = stage.page(0);
-  stage.query.askExamined();
+  stage.query.askProgress();
   t.equal(stage.asks, 0, 'a poll that has just come may be answered at once');
   clock.tick(250);
-  stage.query.askExamined();
+  stage.query.askProgress();
   t.equal(stage.asks, 0, 'of a statement that waits its turn, the database knows nothing');
   stage.query.started();
-  stage.query.askExamined();
+  stage.query.askProgress();
   t.equal(stage.asks, 1);
-  stage.query.askExamined();
+  stage.query.askProgress();
   t.equal(stage.asks, 1, 'it was asked just now');
   clock.tick(999);
-  stage.query.askExamined();
+  stage.query.askProgress();
   t.equal(stage.asks, 1);
   clock.tick(1);
-  stage.query.askExamined();
+  stage.query.askProgress();
   t.equal(stage.asks, 2);
   stage.query.cancel(causes.cancelled());
   await poll;
-  stage.query.askExamined();
+  stage.query.askProgress();
   t.equal(stage.asks, 2);
 });
 
@@ -663,22 +664,22 @@ t.test('B1: the rows of an answer that nobody reads are counted, until it has le
   const [firstBytes, secondBytes] = batches.map(({ buffer }) => buffer.byteLength) as [number, number];
   observer.rows(batches[0], false);
   const first = await stage.page(0);
-  stage.query.sending(first.rows);
-  stage.query.sending(first.rows);
+  stage.query.rowBuffer.sending(first.rows);
+  stage.query.rowBuffer.sending(first.rows);
   t.equal(stage.buffers.heldBytes, firstBytes, 'the last page is counted once');
   observer.rows(batches[1], false);
   observer.ended(outcome, 0);
   const second = await stage.page(1);
   t.equal(second.next, null);
   t.equal(stage.buffers.heldBytes, firstBytes + secondBytes, 'the page before it is held for its answers');
-  stage.query.sent(first.rows);
+  stage.query.rowBuffer.sent(first.rows);
   t.equal(stage.buffers.heldBytes, firstBytes + secondBytes);
-  stage.query.sent(first.rows);
+  stage.query.rowBuffer.sent(first.rows);
   t.equal(stage.buffers.heldBytes, secondBytes);
-  stage.query.sending(second.rows);
+  stage.query.rowBuffer.sending(second.rows);
   stage.query.remove(causes.cancelled());
   t.equal(stage.buffers.heldBytes, secondBytes, 'also when the query is removed');
-  stage.query.sent(second.rows);
+  stage.query.rowBuffer.sent(second.rows);
   t.strictSame([stage.buffers.heldBytes, stage.buffers.reservedBytes], [0, 0]);
 });
 
@@ -690,16 +691,16 @@ t.test('B (attack): a few rows that are sent count with the whole batch that the
   observer.rows(batch, false);
   const first = await stage.page(0);
   t.equal(first.rows.count, 3);
-  stage.query.sending(first.rows);
+  stage.query.rowBuffer.sending(first.rows);
   t.equal(stage.buffers.heldBytes, byteLength, 'once as long as the rest of it waits');
   observer.ended(outcome, 0);
   const second = await stage.page(1);
-  stage.query.sending(second.rows);
+  stage.query.rowBuffer.sending(second.rows);
   t.equal(stage.buffers.heldBytes, byteLength, 'and once as long as the last page has rows of it');
   stage.query.remove(causes.cancelled());
-  stage.query.sent(second.rows);
+  stage.query.rowBuffer.sent(second.rows);
   t.equal(stage.buffers.heldBytes, byteLength, 'until nobody is sent rows of it');
-  stage.query.sent(first.rows);
+  stage.query.rowBuffer.sent(first.rows);
   t.strictSame([stage.buffers.heldBytes, stage.buffers.reservedBytes], [0, 0]);
 });
 
@@ -737,27 +738,27 @@ t.test(
     for (const batch of batches) observer.rows(batch, false);
 
     const one = await stage.page(0);
-    stage.query.sending(one.rows);
-    stage.query.sent(one.rows);
+    stage.query.rowBuffer.sending(one.rows);
+    stage.query.rowBuffer.sent(one.rows);
     const two = await stage.page(1);
     t.strictSame(await lengths(), all, 'two pages have rows of the first');
-    stage.query.sending(two.rows);
-    stage.query.sending(two.rows);
+    stage.query.rowBuffer.sending(two.rows);
+    stage.query.rowBuffer.sending(two.rows);
     const three = await stage.page(2);
     t.strictSame(await lengths(), all, 'both answers are on their way');
-    stage.query.sent(two.rows);
+    stage.query.rowBuffer.sent(two.rows);
     t.strictSame(await lengths(), all, 'one of them still is');
     t.equal(textOf(two.rows).length, 20_000 + 1 + 30_000);
-    stage.query.sent(two.rows);
+    stage.query.rowBuffer.sent(two.rows);
     t.strictSame(await lengths(), [0, second, third, fourth, fifth]);
 
     // Whoever has been given a page takes it in the same turn, or has no more use for it.
     const same = await stage.page(2);
     await stage.page(3);
-    stage.query.sending(same.rows);
+    stage.query.rowBuffer.sending(same.rows);
     t.strictSame(await lengths(), [0, second, third, fourth, fifth]);
     t.equal(textOf(same.rows), textOf(three.rows));
-    stage.query.sent(same.rows);
+    stage.query.rowBuffer.sent(same.rows);
     t.strictSame(await lengths(), [0, 0, third, fourth, fifth], 'a small batch is left to the collector');
 
     stage.query.cancelByClient();
@@ -781,14 +782,14 @@ t.test('the memory of a result that is removed is given back, but for that of an
   for (const given of [batch, other, compressed]) observer.rows(given, false);
   observer.ended(outcome, 0);
   const { rows } = await stage.page(0);
-  stage.query.sending(rows);
+  stage.query.rowBuffer.sending(rows);
   stage.query.remove(causes.cancelled());
   await setImmediate();
   t.ok(batch.buffer.byteLength > 0, 'it is sent');
   t.equal(other.buffer.byteLength, 0);
   // Another thread may be inflating it.
   t.ok(compressed.buffer.byteLength >= 16 * 1024, 'what is compressed is left to the collector');
-  stage.query.sent(rows);
+  stage.query.rowBuffer.sent(rows);
   await setImmediate();
   t.equal(batch.buffer.byteLength, 0);
 });
@@ -1045,13 +1046,13 @@ t.test('rows that come after the end are handed out as any others, and then all 
   t.equal((await first).state.name, 'Succeeded');
   t.equal((await first).next, 1);
   t.ok(stage.credited.rows >= 3, 'its rows are credited after the end too');
-  t.equal(stage.query.isRead, false);
+  t.equal(stage.query.isDrained, false);
   const second = stage.page(1);
   t.equal(await isPending(second), true, 'one is still to come');
   observer.rows(batchOf(['[5]']), true);
   t.equal(textOf((await second).rows), '[4],[5]');
   t.equal((await second).next, null);
-  t.equal(stage.query.isRead, true);
+  t.equal(stage.query.isDrained, true);
   t.equal(stage.settled, 1);
   stage.query.remove(causes.cancelled());
   t.equal(stage.cancels, 0, 'there is nothing left to be stopped');
@@ -1208,4 +1209,46 @@ t.test('a large row that finds no room on disk counts as held, and too much of t
   t.match(stage.query.snapshot().state, { name: 'Failed', failure: { code: 90010 } });
   t.equal(stage.cancels, 1);
   t.equal(buffers.heldBytes, 0);
+});
+
+t.test('the database is asked for its progress while anybody listens for it', async (t) => {
+  const clock = installFakeClock(t);
+  const stage = new Stage();
+  const observer = stage.start();
+  let told = 0;
+  const count = (): void => {
+    told++;
+  };
+  clock.tick(5_000);
+  stage.query.askProgress();
+  t.equal(stage.asks, 0, 'nobody listens, and nobody polls');
+  stage.query.on('progress', count);
+  stage.query.askProgress();
+  stage.query.askProgress();
+  t.equal(stage.asks, 1, 'once a second at most');
+  observer.examined(7, null);
+  observer.rows(batchOf(['[1]']), false);
+  observer.spilled(1, 3);
+  t.equal(told, 3);
+  stage.query.off('progress', count);
+  clock.tick(5_000);
+  stage.query.askProgress();
+  t.equal(stage.asks, 1);
+  stage.query.remove(causes.cancelled());
+});
+
+t.test('a query tells any number of listeners when it is readable, settled and removed', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  const events: string[] = [];
+  for (const event of ['readable', 'settled', 'removed'] as const) {
+    stage.query.on(event, () => events.push(event));
+    stage.query.on(event, () => events.push(event));
+  }
+  observer.rows(batchOf(['[1]']), false);
+  t.strictSame(events, [], 'one row of three makes no page');
+  observer.ended(outcome, 0);
+  t.strictSame(events, ['readable', 'readable', 'settled', 'settled']);
+  stage.query.remove(causes.cancelled());
+  t.strictSame(events.slice(4), ['removed', 'removed']);
 });

@@ -1,4 +1,5 @@
-import type { DispatchedStatement, Query } from '#src/query/query.js';
+import type { DispatchedStatement } from '#src/query/dispatched-statement.js';
+import type { Query } from '#src/query/query.js';
 import type { Statement, StatementHandle, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 
 export type Run = (request: StatementRequest, observer: StatementObserver) => StatementHandle;

@@ -159,19 +159,19 @@ class Listener implements SubmissionListener {
   }
 
   sessionReplaced(): void {
-    this.#mayPin = true;
     this.#replies.forgetHeld();
-    if (this.#query !== null) this.#follow(this.#query);
+    if (!this.#mayPin && this.#query !== null) this.#follow(this.#query);
+    this.#mayPin = true;
   }
 
   created(query: Query): void {
     this.#query = query;
     this.#api.created(query, this.#replies);
     if (this.#mayPin) this.#follow(query);
-    query.onMoved = () => this.sessionReplaced();
+    query.on('moved', () => this.sessionReplaced());
   }
 
   #follow(query: Query): void {
-    query.onRemoved = () => this.#api.endUnknownSession(query, this.#replies);
+    query.on('removed', () => this.#api.endUnknownSession(query, this.#replies));
   }
 }

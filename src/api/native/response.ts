@@ -1,6 +1,6 @@
 import { type BodyParts, noHeaders } from '../../http/reply.ts';
+import type { QueryIdentity } from '../../query/identity.ts';
 import type { Page, Progress, QueryStats, ScanProgress, Snapshot } from '../../query/pages.ts';
-import type { QueryIdentity } from '../../query/query.ts';
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, ColumnType } from '../../wire/statement.ts';
 import { aroundRows, type QueryReplies } from '../replies.ts';

@@ -1,0 +1,211 @@
+import type { Batch } from '../wire/statement.ts';
+import { type Buffers, MemoryReservation } from './buffers.ts';
+import { giveBack } from './give-back.ts';
+import { buffersOf, isHolding, noRows, plainBuffersOf, Ring, type Rows } from './ring.ts';
+
+/** Pages that hold less are not counted while they are sent. */
+export const countedPageBytesMin = 16 * 1024;
+
+/** Smaller batches are left to the garbage collector, which then costs less than giving them back. */
+const givenBackBytesMin = 16 * 1024;
+
+/** Rows and bytes that the worker may send in addition. */
+export interface Credit {
+  readonly bytes: number;
+  readonly rows: number;
+}
+
+/**
+ * The rows of one query on the main thread, and the memory that they take: rows that wait (`#ring`), those of the last
+ * page, which may be requested again, and those of pages on their way to clients. The worker sends only as much as the
+ * window has room for.
+ */
+export class RowBuffer {
+  readonly #buffers: Buffers;
+  readonly #reservation: MemoryReservation;
+  readonly #ring = new Ring();
+  /** Memory for rows that have not been handed out: those in the ring, and those that the worker has credit for. */
+  #windowBytes: number;
+  /** Whether rows may still come, so that the whole window is reserved. */
+  #isReceiving = false;
+  /** Rows, and the memory of batches, that the worker has sent and has not been credited for. */
+  readonly #unread = { rows: 0, bytes: 0 };
+  #lastRows = noRows;
+  /** Memory that the last page alone keeps of a batch, as the rest of the batch was dropped. */
+  #startedBytes = 0;
+  #columnsBytes = 0;
+  /** Of a large row in the worker that finds no room on disk. */
+  #unwrittenBytes = 0;
+  /** The memory of rows that are on their way to clients, by buffers, and in how many answers each is. */
+  #sending: Map<ArrayBufferLike, number> | null = null;
+  #isClosed = false;
+
+  /** @param user whose query it is */
+  constructor(buffers: Buffers, user: string) {
+    this.#buffers = buffers;
+    this.#reservation = new MemoryReservation(buffers, user);
+    this.#windowBytes = buffers.floorBytes;
+  }
+
+  get rows(): number {
+    return this.#ring.rows;
+  }
+
+  get bytes(): number {
+    return this.#ring.bytes;
+  }
+
+  /** Of the rows of all queries. */
+  get heldBytesMax(): number {
+    return this.#buffers.heldBytesMax;
+  }
+
+  get windowBytes(): number {
+    return this.#windowBytes;
+  }
+
+  /** Whether the query must fail, as all rows together take more memory than they may, and its user's take much of it. */
+  get isOver(): boolean {
+    return this.#reservation.isOver;
+  }
+
+  /** Whether the worker has used up its credit, so that waiting brings no more rows. */
+  isOutOfCredit(bufferRows: number): boolean {
+    return this.#unread.bytes >= this.#windowBytes || this.#unread.rows >= bufferRows;
+  }
+
+  set isReceiving(isReceiving: boolean) {
+    this.#isReceiving = isReceiving;
+    this.#account();
+  }
+
+  set columnsBytes(bytes: number) {
+    this.#columnsBytes = bytes;
+    this.#account();
+  }
+
+  set unwrittenBytes(bytes: number) {
+    this.#unwrittenBytes = bytes;
+    this.#account();
+  }
+
+  /**
+   * @param grows whether the window may grow: rows come, and while they do there may be many
+   * @returns bytes to credit to the worker
+   */
+  push(batch: Batch, grows: boolean): number {
+    this.#ring.push(batch);
+    this.#unread.rows += batch.rows;
+    this.#unread.bytes += batch.buffer.byteLength;
+    const before = this.#windowBytes;
+    if (grows) this.#windowBytes = this.#buffers.grown(before);
+    this.#account();
+    return this.#windowBytes - before;
+  }
+
+  /**
+   * Takes the rows of a page. Call `keep` with them if they are those of the last page from then on.
+   * @returns the rows, and what to credit to the worker for them; null if there are none
+   */
+  take(pageRows: number, pageBytes: number): { readonly rows: Rows; readonly credit: Credit } | null {
+    if (this.#ring.rows === 0) return null;
+    const rows = this.#ring.take(pageRows, pageBytes);
+    const freeBytes = this.#unread.bytes - this.#ring.heldBytes;
+    this.#unread.rows -= rows.count;
+    this.#unread.bytes -= freeBytes;
+    const before = this.#windowBytes;
+    this.#windowBytes = this.#buffers.shrunk(before, freeBytes);
+    return { rows, credit: { bytes: freeBytes - (before - this.#windowBytes), rows: rows.count } };
+  }
+
+  /** The rows replace those of the last page. */
+  keep(rows: Rows): void {
+    const before = this.#lastRows;
+    this.#startedBytes = 0;
+    this.#lastRows = rows;
+    this.#giveBackRows(before);
+    this.#account();
+  }
+
+  /** Drops the rows that have not been handed out. */
+  drop(): void {
+    this.#startedBytes += this.#ring.started?.byteLength ?? 0;
+    this.#unwrittenBytes = 0;
+    this.#giveBack(this.#ring.clear());
+    this.#account();
+  }
+
+  /** Drops all rows but those that are on their way to clients, and releases their memory when these have left. */
+  close(): void {
+    this.#isClosed = true;
+    this.#isReceiving = false;
+    this.#columnsBytes = 0;
+    this.#unwrittenBytes = 0;
+    this.#giveBack(this.#ring.clear());
+    this.keep(noRows);
+    if (this.#sending === null) this.#reservation.close();
+  }
+
+  /**
+   * An answer with the rows of a page is on its way. A client that does not read it would hold them uncounted when they are no
+   * longer those of the last page, or the query is removed; so they are counted until `sent`. A few rows hold the whole batch
+   * that they are part of.
+   */
+  sending(rows: Rows): void {
+    this.#sending ??= new Map();
+    for (const buffer of buffersOf(rows)) this.#sending.set(buffer, (this.#sending.get(buffer) ?? 0) + 1);
+  }
+
+  /** The answer has left, or its client has gone. */
+  sent(rows: Rows): void {
+    const sending = this.#sending;
+    if (sending === null) return;
+    for (const buffer of buffersOf(rows)) {
+      const answers = (sending.get(buffer) ?? 0) - 1;
+      if (answers > 0) sending.set(buffer, answers);
+      else sending.delete(buffer);
+    }
+    if (sending.size === 0) this.#sending = null;
+    // Most often they are those of the last page, which are needed.
+    if (rows !== this.#lastRows) this.#giveBackRows(rows);
+    this.#account();
+    if (this.#isClosed && this.#sending === null) this.#reservation.close();
+  }
+
+  /**
+   * Gives back the memory of batches that nothing needs, at the end of the turn: a page that has just been made may be passed to
+   * `sending` later in this turn.
+   */
+  #giveBack(buffers: readonly ArrayBuffer[]): void {
+    if (buffers.length === 0) return;
+    const unneeded = new Set(buffers.filter(({ byteLength }) => byteLength >= givenBackBytesMin));
+    if (unneeded.size === 0) return;
+    setImmediate(() => {
+      const needed = buffersOf(this.#lastRows);
+      if (this.#ring.started !== null) needed.add(this.#ring.started);
+      for (const buffer of unneeded) {
+        // A buffer without bytes has been given back.
+        if (buffer.byteLength === 0 || needed.has(buffer) || this.#sending?.has(buffer) === true)
+          unneeded.delete(buffer);
+      }
+      giveBack([...unneeded]);
+    });
+  }
+
+  #giveBackRows(rows: Rows): void {
+    if (isHolding(rows, givenBackBytesMin)) this.#giveBack(plainBuffersOf(rows));
+  }
+
+  /** Reserves memory for rows that wait or may come, for the last page, and for pages that are on their way to clients. */
+  #account(): void {
+    const ringBytes = this.#ring.heldBytes;
+    const windowBytes = this.#isReceiving ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
+    let otherBytes = this.#lastRows.heldBytes + this.#startedBytes + this.#columnsBytes + this.#unwrittenBytes;
+    if (this.#sending !== null) {
+      // The buffers of the last page are counted already, with it or with the rest of their batch.
+      const counted = buffersOf(this.#lastRows);
+      for (const buffer of this.#sending.keys()) if (!counted.has(buffer)) otherBytes += buffer.byteLength;
+    }
+    this.#reservation.set(windowBytes + otherBytes, ringBytes + otherBytes);
+  }
+}

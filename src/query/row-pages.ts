@@ -1,0 +1,69 @@
+import type { QueryLimits } from './limits.ts';
+import type { Page, PageSource, Snapshot } from './pages.ts';
+import { noRows } from './ring.ts';
+import type { Credit, RowBuffer } from './row-buffer.ts';
+
+/** The query whose rows are made into pages. */
+export interface PagedQuery {
+  /** Whether rows, or the end of the statement, may still come. */
+  readonly isReported: boolean;
+  snapshot(): Snapshot;
+  /** Lets the worker send as much more. */
+  credit(credit: Credit): void;
+  on(event: 'readable', listener: () => void): unknown;
+  off(event: 'readable', listener: () => void): unknown;
+}
+
+/** Makes pages of the rows that a query has received. */
+export class RowPages implements PageSource {
+  readonly #query: PagedQuery;
+  readonly #limits: QueryLimits;
+  readonly #rows: RowBuffer;
+  #polledSince: number | null = null;
+
+  constructor(query: PagedQuery, limits: QueryLimits, rows: RowBuffer) {
+    this.#query = query;
+    this.#limits = limits;
+    this.#rows = rows;
+  }
+
+  /** Since when a poll waits for the page, by `performance.now()`; null: none does. */
+  get polledSince(): number | null {
+    return this.#polledSince;
+  }
+
+  /** Whether a page is full, nothing more comes to fill it, or the worker waits for credit. */
+  get isReadable(): boolean {
+    const { pageRows, pageBytes, bufferRows } = this.#limits;
+    const { rows, bytes } = this.#rows;
+    if (!this.#query.isReported || rows >= pageRows || bytes >= pageBytes) return true;
+    return rows > 0 && this.#rows.isOutOfCredit(bufferRows);
+  }
+
+  ready(): Promise<void> | undefined {
+    const { waitMs } = this.#limits;
+    if (waitMs === 0 || this.isReadable) return undefined;
+    this.#polledSince = performance.now();
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timer);
+        this.#query.off('readable', wake);
+        this.#polledSince = null;
+        resolve();
+      };
+      const timer = setTimeout(wake, waitMs);
+      this.#query.on('readable', wake);
+    });
+  }
+
+  take(number: number): Page {
+    const { pageRows, pageBytes } = this.#limits;
+    const taken = this.#rows.take(pageRows, pageBytes);
+    if (taken !== null) this.#query.credit(taken.credit);
+    const rows = taken?.rows ?? noRows;
+    const isLast = !this.#query.isReported && this.#rows.rows === 0;
+    const next = isLast ? null : rows.count > 0 ? number + 1 : number;
+    if (next !== number) this.#rows.keep(rows);
+    return { ...this.#query.snapshot(), number, rows, next };
+  }
+}
