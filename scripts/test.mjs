@@ -1,6 +1,6 @@
 // npm test: brings what is missing, compiles and lints everything, and runs the tests against one MariaDB and one MySQL
 // that the whole suite shares. The last line on stdout is the count: "N passed, N failed". Arguments choose test files
-// (test/query/ring.test.ts) or are options for tap; --long gives the tests of test/faults their full figures.
+// (test/query/ring.test.ts) or are options for tap; --long runs what needs hours, too.
 
 import { spawn } from 'node:child_process';
 import { chmodSync, createWriteStream, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';

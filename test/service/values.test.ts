@@ -730,7 +730,7 @@ async function clientCells(
     `SELECT ${shown.replace('%', () => value)} ${from};`,
     `SELECT '${mark}';`,
   ]);
-  const printed = await server.sql(`${before}\n${statements.join('\n')}\nSELECT 'end';`, { database });
+  const printed = await server.clientSql(`${before}\n${statements.join('\n')}\nSELECT 'end';`, { database });
   const parts = printed.split(`\n${mark}\n`);
   return sources.map((_, index) => {
     if (parts[2 * index] === '1') return 'null';

@@ -1,5 +1,5 @@
-// The two forms of the fault tests: the short one, which is part of npm test, and the long one, which has the full figures
-// (npm run test:faults -- --long). docs/reliability.md describes both.
+// The two forms of the tests: the short one (npm test) is all that must hold before a change lands; the long one
+// (npm run test:long) has the full figures. docs/reliability.md and CONTRIBUTING.md describe both.
 
 import type { Test } from 'tap';
 

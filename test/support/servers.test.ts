@@ -9,7 +9,9 @@ t.test('the shared servers answer their own clients', async (t) => {
   t.equal(servers[0]?.kind, 'mariadb');
   for (const server of servers) {
     t.equal(await server.sql('SELECT 1'), '1', `${server.kind} ${server.version} answers`);
-    t.equal(await server.sql("SELECT 1 AS one, 'ä\tß' AS text", { columnNames: true }), 'one\ttext\n1\tä\tß');
+    const cells = "SELECT 1 AS one, 'ä\\tß' AS text, NULL, 0xC3A4; SELECT 0.50; DO 0; SELECT '2001-02-03'";
+    t.equal(await server.sql(cells), await server.clientSql(cells), 'the driver gives the same as the client');
+    t.equal(await server.clientSql("SELECT 1 AS one, 'ä\tß' AS text", { columnNames: true }), 'one\ttext\n1\tä\tß');
     t.equal(await server.sql('SELECT @@max_connections'), '2500');
     t.equal(await server.sql('SELECT @@local_infile'), '1');
     t.equal(await server.sql('SELECT @@datadir LIKE "%data/"'), '1');

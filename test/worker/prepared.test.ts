@@ -38,7 +38,7 @@ for (const server of await sharedServers()) {
         t.match(told.order, ['end+idle']);
         const id = told.end?.ok ? told.end.outcome.lastInsertId : null;
         t.equal(
-          await server.sql(`SELECT i, u, d, f, b, HEX(s) FROM v WHERE n = ${id}`, { database }),
+          await server.clientSql(`SELECT i, u, d, f, b, HEX(s) FROM v WHERE n = ${id}`, { database }),
           [...params.slice(0, 4), 1, Buffer.from(s).toString('hex').toUpperCase()].join('\t'),
         );
       }
@@ -50,7 +50,7 @@ for (const server of await sharedServers()) {
         more: 'not asked for',
       });
       t.equal(
-        await server.sql(`SELECT i, u, d, f, b, s FROM v WHERE n > ${texts.length}`, { database }),
+        await server.clientSql(`SELECT i, u, d, f, b, s FROM v WHERE n > ${texts.length}`, { database }),
         [
           ['NULL', 0, `0.${'0'.repeat(30)}`, '1e300', 0, 'NULL'].join('\t'),
           [
