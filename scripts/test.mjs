@@ -1,9 +1,12 @@
 // npm test: brings what is missing, compiles and lints everything, and runs the tests against one MariaDB and one MySQL
 // that the whole suite shares. The last line on stdout is the count: "N passed, N failed". Arguments choose test files
-// (test/query/ring.test.ts) or are options for tap; --long runs what needs hours, too.
+// (test/query/ring.test.ts); --long runs what needs hours, too.
+//
+// The files are run by Node itself and not by tap's runner, whose loaders would come into every process that a test starts,
+// the server's included.
 
 import { spawn } from 'node:child_process';
-import { chmodSync, createWriteStream, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { appendFileSync, chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -12,6 +15,21 @@ import { build, checkNode, installMariadb, installPackages, ROOT, runQuietly, Se
 
 // How many test files are run at a time.
 const SIDE_BY_SIDE = 3;
+// The files that take longest are begun first, so that at the end no core waits for one of them.
+const FIRST = [
+  'test/databend/driver.test.ts',
+  'test/worker/executor.test.ts',
+  'test/service/authentication.test.ts',
+  'test/databend/cursors.test.ts',
+  'test/faults/spill.test.ts',
+  'test/faults/restart.test.ts',
+  'test/faults/reads.test.ts',
+  'test/service/paging.test.ts',
+  'test/service/large-rows.test.ts',
+  'test/worker/packet-stream.test.ts',
+  'test/service/faults.test.ts',
+  'test/faults/silence.test.ts',
+];
 // Files and folders that are run one by one, when all others are done: what measures time, load or memory, and what looks
 // at more of the servers that all tests share than is its own.
 const ALONE = [
@@ -35,23 +53,19 @@ const ALONE = [
 const TEST_FILE_SECONDS_MAX = 600;
 const LONG_TEST_FILE_SECONDS_MAX = 3 * 3600;
 
-// How long tap may take to end its children after it was told to stop.
-const TAP_STOP_MS_MAX = 3_000;
-
-const TAP_LOG = join(ROOT, '.cache/test.log');
+const LOG = join(ROOT, '.cache/test.log');
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 let mysqlMissing;
 let interruptedBy;
-let tap;
+const running = new Set();
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-  // The first signal ends tap, and the way out of main() is the usual one, past everything that must be stopped.
+  // The first signal ends the tests, and the way out of main() is the usual one, past everything that must be stopped.
   process.on(signal, () => {
     if (interruptedBy !== undefined) return;
     interruptedBy = signal;
-    tap?.kill('SIGTERM');
-    setTimeout(() => tap?.kill('SIGKILL'), TAP_STOP_MS_MAX).unref();
+    for (const child of running) child.kill('SIGKILL');
   });
 }
 
@@ -121,66 +135,90 @@ async function withServers(use) {
 }
 
 async function runTests(environment) {
-  const { sideBySide, alone, options, isLong } = readArguments(process.argv.slice(2));
-  mkdirSync(dirname(TAP_LOG), { recursive: true });
-  const log = createWriteStream(TAP_LOG);
+  const { sideBySide, alone, isLong } = readArguments(process.argv.slice(2));
+  mkdirSync(dirname(LOG), { recursive: true });
+  writeFileSync(LOG, '');
   const secondsMax = isLong ? LONG_TEST_FILE_SECONDS_MAX : TEST_FILE_SECONDS_MAX;
-  // tap has an option for files that are to be run alone (--serial), but takes all files by the alphabet, so that every
-  // one of these would have the others wait.
+  const variables = {
+    ...environment,
+    TAP_TIMEOUT: String(secondsMax),
+    // Has impossible transitions between phases throw (src/wire/phase.ts).
+    NODE_ENV: 'test',
+    // Read by test/support/form.ts.
+    ...(isLong ? { FORM: 'long' } : {}),
+  };
   for (const [files, jobs] of [
     [sideBySide, SIDE_BY_SIDE],
     [alone, 1],
   ]) {
-    const settings = ['--reporter=tap', `--jobs=${jobs}`, `--timeout=${secondsMax}`];
-    // What test/support/form.ts reads.
-    const form = isLong ? { FORM: 'long' } : {};
-    // Has impossible transitions between phases throw (src/wire/phase.ts).
-    const variables = { ...environment, ...form, NODE_ENV: 'test' };
-    if (files.length > 0) await runTap([...settings, ...options, ...files], variables, log);
+    const waiting = [...files];
+    const work = async () => {
+      for (let file = waiting.shift(); file !== undefined && interruptedBy === undefined; file = waiting.shift())
+        await runFile(file, variables, secondsMax);
+    };
+    await Promise.all(Array.from({ length: jobs }, work));
   }
-  log.end();
-}
-
-async function runTap(args, environment, log) {
-  if (interruptedBy !== undefined) return;
-  // Not before now, as it reads with a parser that is one of the packages.
-  const { createReport } = await import('./report.mjs');
-  const report = createReport(counts, (text) => process.stdout.write(text));
-  const before = { ...counts };
-  const reported = new Promise((resolve) => report.on('complete', resolve));
-
-  const program = join(ROOT, 'node_modules/tap/dist/esm/run.mjs');
-  tap = spawn(process.execPath, [program, ...args], {
-    cwd: ROOT,
-    env: environment,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  tap.stdout.pipe(log, { end: false });
-  tap.stdout.pipe(report);
-  const [code, signal] = await new Promise((resolve, reject) => {
-    tap.on('error', reject);
-    tap.on('close', (...how) => resolve(how));
-  });
-  tap = undefined;
-  await reported;
-
-  if (interruptedBy !== undefined) return;
-  if ((code !== 0 || signal !== null) && counts.failed === before.failed) {
-    // Something went wrong that is no test's failure: tap itself, or a file of which nothing was heard.
-    counts.failed++;
-    say(`tap ended with ${signal ?? `code ${code}`} though no test failed; its log is ${relative(ROOT, TAP_LOG)}`);
-  } else if (counts.passed + counts.failed === before.passed + before.failed) {
+  if (interruptedBy === undefined && counts.passed + counts.failed === 0) {
     counts.failed++;
     say('no test was run');
   }
 }
 
-/** Splits the command line into the compiled forms of the test files it names and the options for tap. */
+/** Runs one test file and prints a line about it, and under it what failed in it and what it measured. */
+async function runFile(source, variables, secondsMax) {
+  // Not before now, as it reads with a parser that is one of the packages.
+  const { readResults } = await import('./report.mjs');
+  const startedMs = performance.now();
+  const compiled = join('build', source.replace(/\.ts$/, '.js'));
+  const child = spawn(process.execPath, ['--enable-source-maps', compiled], {
+    cwd: ROOT,
+    env: variables,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  running.add(child);
+  const output = [];
+  child.stdout.on('data', (chunk) => output.push(chunk));
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    child.kill('SIGKILL');
+  }, secondsMax * 1000);
+  const ended = new Promise((resolve) => {
+    child.on('error', (error) => resolve(error.message));
+    child.on('close', (code, signal) => resolve(signal ?? code));
+  });
+  const [how, results] = await Promise.all([ended, readResults(child.stdout)]);
+  clearTimeout(timer);
+  running.delete(child);
+  const secs = ((performance.now() - startedMs) / 1000).toFixed(1);
+  appendFileSync(LOG, `# ${source} (${secs} s)\n${Buffer.concat(output)}\n`);
+  if (interruptedBy !== undefined) return;
+
+  const { passed, skipped, failures, measured } = results;
+  let { failed } = results;
+  if (isLate || (how !== 0 && failed === 0)) {
+    failed++;
+    const reason = isLate ? `was not done after ${secondsMax} s` : `ended with ${how} though no test failed`;
+    failures.push(`\n  not ok: ${source} ${reason}; its output is in ${relative(ROOT, LOG)}\n\n`);
+  }
+  counts.passed += passed;
+  counts.failed += failed;
+  counts.skipped += skipped;
+  const mark = failed > 0 ? 'FAILED' : 'ok    ';
+  const tail = skipped > 0 ? `, ${skipped} skipped` : '';
+  process.stdout.write(`${mark} ${source} (${secs} s): ${passed} passed, ${failed} failed${tail}\n`);
+  for (const line of measured) process.stdout.write(`       ${line}\n`);
+  for (const failure of failures) process.stdout.write(failure);
+}
+
+/** The test files that the command line names, or all. */
 function readArguments(given) {
   const sources = readdirSync(join(ROOT, 'test'), { recursive: true })
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => join('test', name))
     .sort();
+  const unknown = given.find((arg) => arg.startsWith('-') && arg !== '--long');
+  if (unknown !== undefined) throw new SetupError(`unknown option ${unknown}: there is --long`);
   const chosen = given
     .filter((arg) => !arg.startsWith('-'))
     .flatMap((arg) => {
@@ -191,12 +229,10 @@ function readArguments(given) {
     });
   const files = chosen.length > 0 ? chosen : sources;
   const isAlone = (source) => ALONE.some((path) => isIn(source, path));
-  // Only what has a source is run: the compiled form of a test that has been removed is still in the folder.
-  const compiled = (source) => join('build', source.replace(/\.ts$/, '.js'));
+  const isFirst = (source) => FIRST.includes(source);
   return {
-    sideBySide: files.filter((source) => !isAlone(source)).map(compiled),
-    alone: files.filter(isAlone).map(compiled),
-    options: given.filter((arg) => arg.startsWith('-') && arg !== '--long'),
+    sideBySide: [...files.filter(isFirst), ...files.filter((source) => !isFirst(source) && !isAlone(source))],
+    alone: files.filter(isAlone),
     isLong: given.includes('--long'),
   };
 }

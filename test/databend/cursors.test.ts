@@ -10,9 +10,9 @@ import { cell, each, next, Stage, valuesOf } from './stage.ts';
 
 t.setTimeout(testMsMax);
 
-const copiedRows = 60_000;
-/** Rows of a cursor: a hundred pages. */
-const cursorRows = 10_000;
+const copiedRows = figure(12_000, 60_000);
+/** Rows of a cursor, in pages of 100. */
+const cursorRows = figure(2_500, 10_000);
 const batchRows = 500;
 const commitRows = 3_000;
 
@@ -172,7 +172,7 @@ interface Model {
 const cursorsMax = 3;
 
 async function testAtRandom(t: Test, stage: Stage): Promise<void> {
-  const steps = figure(1_000, 10_000);
+  const steps = figure(300, 10_000);
   await t.test(`A1: ${steps} steps at random are as a model says`, async (t) => {
     const random = generator(seedOf(t));
     const connection = await stage.connect('&max_rows_per_page=100');

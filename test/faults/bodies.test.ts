@@ -17,9 +17,9 @@ import { startTraffic } from '../support/traffic.ts';
  * about every one of them.
  */
 
-const inProcessCount = figure(50_000, 900_000);
+const inProcessCount = figure(20_000, 900_000);
 /** On each of the databases. */
-const overHttpCount = figure(5_000, 50_000);
+const overHttpCount = figure(2_000, 50_000);
 const lanes = 24;
 const bodyBytesMax = 16 * 1024;
 const limits = {

@@ -14,8 +14,8 @@ import { until } from '../support/until.ts';
  * is given up.
  */
 
-const runCount = figure(150, 1_000);
-const cutPostCount = figure(60, 400);
+const runCount = figure(60, 1_000);
+const cutPostCount = figure(30, 400);
 const lanes = 10;
 const tableRows = 4_000;
 const resultTimeoutSecs = 3;

@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
  */
 
 const MIB = 1024 * 1024;
-const requestCount = figure(20_000, 200_000);
+const requestCount = figure(8_000, 200_000);
 const lanes = 48;
 const requestTimeoutSecs = 1;
 const idleSecs = 2;

@@ -31,7 +31,7 @@ const smallBuffers = [
   ...['--drain_secs', '0', '--worker_threads', '2'],
 ];
 const rowCount = 60_000;
-const rounds = figure(15, 200);
+const rounds = figure(6, 200);
 
 // Much of the time is spent waiting, so the two databases are tried side by side.
 t.jobs = 2;

@@ -18,7 +18,7 @@ t.setTimeout(540_000);
 const nextMsMax = 10_000;
 const attemptsMax = 10;
 const noWait = { pagination: { wait_time_secs: 0 } };
-const repetitions = figure(6, 40);
+const repetitions = figure(3, 40);
 const MiB = 1024 * 1024;
 
 const rowsOfOthers = 100_000;

@@ -21,7 +21,7 @@ import {
  */
 
 /** With either number of connections. */
-const statementCount = figure(750, 5_000);
+const statementCount = figure(300, 5_000);
 const userCount = 4;
 const lanesPerUser = 3;
 /** With fewer connections than clients each is closed for the next user; with more, each serves one user again and again. */
