@@ -14,7 +14,7 @@ import { obtainMysql } from './mysql.mjs';
 import { build, checkNode, installMariadb, installPackages, ROOT, runQuietly, SetupError, say } from './setup.mjs';
 
 // How many test files are run at a time.
-const SIDE_BY_SIDE = 3;
+const SIDE_BY_SIDE = 4;
 // The files that take longest are begun first, so that at the end no core waits for one of them.
 const FIRST = [
   'test/databend/driver.test.ts',
@@ -33,20 +33,12 @@ const FIRST = [
 // Files and folders that are run one by one, when all others are done: what measures time, load or memory, and what looks
 // at more of the servers that all tests share than is its own.
 const ALONE = [
-  'test/databend/driver.test.ts',
-  'test/embedded',
-  'test/faults',
+  'test/faults/one-user.test.ts',
+  'test/faults/slow-readers.test.ts',
+  'test/faults/soak.test.ts',
+  'test/faults/stop-under-load.test.ts',
   'test/hot-path.test.ts',
-  'test/http/server.test.ts',
-  'test/service/cancel.test.ts',
-  'test/service/disconnect.test.ts',
-  'test/service/lifetime.test.ts',
-  'test/service/paging.test.ts',
   'test/service/polls.test.ts',
-  'test/service/queue.test.ts',
-  'test/service/sessions.test.ts',
-  'test/service/start-stop.test.ts',
-  'test/worker/delivery.test.ts',
   'test/worker/prepared.test.ts',
 ];
 
