@@ -10,7 +10,7 @@ export type ServiceEvent =
   /** Passwords and rows can be read on their way. */
   | { readonly type: 'listening_unprotected'; readonly address: string; readonly advice: string }
   | { readonly type: 'certificate_renewed'; readonly file: string }
-  /** What was shown before is shown on. */
+  /** The certificate in use stays in use. */
   | { readonly type: 'certificate_refused'; readonly reason: string }
   /** SIGHUP had no effect. */
   | { readonly type: 'nothing_reloaded'; readonly reason: string }
@@ -35,7 +35,7 @@ export type ServiceEvent =
       readonly runningMs: number;
       readonly rows: number;
       readonly bytes: number;
-      /** What of the bytes went by disk. */
+      /** The part of the bytes that went by disk. */
       readonly spilledBytes: number;
       /** Only with --log_sql; a long statement is cut. */
       readonly sql?: string | undefined;

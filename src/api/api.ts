@@ -9,7 +9,7 @@ import type { Authenticator } from './authenticator.ts';
 import type { Posts } from './posts.ts';
 import type { QueryRoutes } from './query-routes.ts';
 
-/** A dialect: what one kind of client speaks. */
+/** A dialect: the protocol of one kind of client. */
 export interface Api {
   /** As --dialect names it. */
   readonly name: string;
@@ -20,7 +20,7 @@ export interface Api {
   refusalOf(error: HttpError): Reply | null;
 }
 
-/** What dialects have in common. */
+/** The services that all dialects share. */
 export interface ApiServices {
   readonly posts: Posts;
   readonly queryRoutes: QueryRoutes;

@@ -12,7 +12,7 @@ export interface OperationsParts {
   readonly whyNotReady: () => Promise<string | null>;
 }
 
-/** What operators ask: whether the process lives, whether it can take statements, and its metrics. */
+/** Routes for operators: whether the process lives, whether it can take statements, and its metrics. */
 export function operationsRoutes(parts: OperationsParts): readonly Route[] {
   const methods = ['GET', 'HEAD'];
   return [

@@ -10,7 +10,7 @@ import type { Tombstone } from '../tombstones.ts';
 import type { AnswerWriter } from './answer-writer.ts';
 import type { Authenticator } from './authenticator.ts';
 
-/** What a dialect says of a query that has been removed. */
+/** A dialect's answer about a query that has been removed. */
 export interface GoneDialect {
   /** @param reason one line that names the query */
   gone(reason: string): HttpError;

@@ -3,7 +3,7 @@ import type { QueryIdentity } from '../query/identity.ts';
 import type { Page, Snapshot } from '../query/pages.ts';
 import type { Deflated, SessionState } from '../wire/statement.ts';
 
-/** What answers are made of, beside a page or a snapshot. */
+/** The facts for an answer, beside a page or a snapshot. */
 export interface QueryFacts {
   readonly identity: QueryIdentity;
   readonly sessionState: SessionState | null;

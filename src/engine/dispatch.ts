@@ -9,7 +9,7 @@ import { noExtras, type Statement, type StatementHandle } from '../wire/statemen
 import { isAlone, type QueryRequest } from './query-request.ts';
 import type { Queue, Waiter } from './queue.ts';
 
-/** What a statement runs on, or why it cannot run. */
+/** The connection or session that a statement runs on, or the reason why it cannot run. */
 export type Placement =
   /** A connection for this statement only. */
   | { readonly type: 'connection'; readonly lease: Lease }
@@ -19,7 +19,7 @@ export type Placement =
 /** null: the statement has to wait. */
 export type Opened = Placement | null | Promise<Placement | null>;
 
-/** Opens what statements run on; `Dispatcher` is the only one. */
+/** Opens connections and sessions for statements. Implemented by `Dispatcher`. */
 export interface Opener {
   readonly leases: Leases;
   readonly queue: Queue;
@@ -30,7 +30,7 @@ export interface Opener {
    * @throws RefusedError also by the promise
    */
   open(request: QueryRequest, account: Account, sessionId: string): Opened;
-  /** Gives back what was opened for a statement that is not dispatched. */
+  /** Gives back the placement of a statement that is not dispatched. */
   abandon(placement: Placement | null, reason: string): void;
 }
 
@@ -41,7 +41,7 @@ export interface Opener {
 const retryWindowMs = 1_000;
 
 /**
- * The way of one statement to its connection, and the query's handle on it.
+ * Brings one statement to its connection, and is the query's handle on it.
  *
  *     waiting ──▶ opening ──▶ running ──▶ over
  *        ▲           │           │
@@ -58,7 +58,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   #resend: { request: QueryRequest; readonly account: Account } | null;
   /** The connection of a one-off statement, until it is given back. */
   #lease: Lease | null = null;
-  /** Set while running. */
+  /** Set in the phase `running`. */
   #handle: StatementHandle | null = null;
   #retryTimer: NodeJS.Timeout | null = null;
   readonly #queuedAt = performance.now();

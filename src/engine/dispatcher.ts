@@ -117,8 +117,8 @@ function inSession(session: Session): Placement {
 }
 
 /**
- * What follows from a connection that the database has refused: the statement fails if its request is the reason, and waits if
- * the database accepts no more connections.
+ * Handles a connection that the database has refused: the statement fails if its request is the reason, and waits if the
+ * database accepts no more connections.
  */
 function placementOfRefusal(error: unknown): Placement | null {
   const refusal = error instanceof RefusedError ? error.refusal : null;

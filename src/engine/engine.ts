@@ -28,7 +28,7 @@ export interface Submission {
   readonly id: string | null;
   /** The client reads in its last request about the query what no other answer tells it. */
   readonly needsFinal: boolean;
-  /** null: the api has nothing to be told of the query. */
+  /** null: the api does not follow the query. */
   readonly listener: SubmissionListener | null;
 }
 
@@ -57,7 +57,7 @@ export interface IdempotencyKey {
   readonly digest: string;
 }
 
-/** What any caller can do with statements and their results, free of HTTP and of dialects. */
+/** Submits statements and gives access to their results, without HTTP and dialects. */
 export class Engine {
   readonly #limits: EngineLimits;
   readonly #queries: Queries;
@@ -194,12 +194,12 @@ export class Engine {
     return this.#queries.tombstone(id, user);
   }
 
-  /** Starts the clock of the result anew, as its client was answered at once. */
+  /** Restarts the expiry timer of the result, after an answer that did not wait. */
   touch(query: Query): void {
     this.#queries.touch(query);
   }
 
-  /** Stops the clock of the result while a request waits for a page. Call `release` when the answer has left. */
+  /** Suspends the expiry of the result while a request waits for a page. Call `release` when the answer has left. */
   hold(query: Query): void {
     this.#queries.hold(query);
   }
@@ -213,7 +213,7 @@ export class Engine {
     this.#queries.hungUp(query);
   }
 
-  /** Removes a query that its client needs no more. */
+  /** Removes a query that its client has finished. */
   finish(query: Query, reason?: string): void {
     this.#queries.finish(query, reason);
   }

@@ -38,7 +38,7 @@ export class IdempotencyKeys {
    * @param scope the dialect; each has keys of its own
    * @param digest of the body; the same key must come with the same body
    * @param start creates the query; called for the first POST with the key, and again if that has failed
-   * @throws whatever `start` throws, for all POSTs that wait for it
+   * @throws the error of `start`, for all POSTs that wait for it
    */
   async once(scope: string, user: string, key: string, digest: string, start: () => Promise<Query>): Promise<Repeated> {
     const name = nameOf(scope, user, key);

@@ -39,8 +39,8 @@ export type Admission = 'admitted' | 'server full' | 'user runs too many' | 'use
 const closed = 'was finished by the client';
 
 /**
- * The queries that can be asked for, and for a while those that could. Decides how long each of them lives. A query is found
- * by its user and its id: an id that a client has chosen may be guessed, and another user may have chosen the same.
+ * All queries, and tombstones of those that were removed. Decides how long each query lives. A query is found by its user and
+ * its id: an id that a client has chosen can be guessed, and another user may have chosen the same.
  */
 export class Queries {
   readonly #options: QueriesOptions;
@@ -111,7 +111,7 @@ export class Queries {
     this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
   }
 
-  /** The user's query of that id, whose client is thereby known to be there; another user's does not exist. */
+  /** The user's query of that id, whose client has shown that it is still there. Queries of other users are not found. */
   find(id: string, user: string): Query | undefined {
     const entry = this.#entries.get(ownedKey(user, id));
     if (entry === undefined) return undefined;
@@ -134,7 +134,7 @@ export class Queries {
     return this.#entries.has(ownedKey(user, id)) || this.tombstone(id, user) !== undefined;
   }
 
-  /** Stops the clock of a query while somebody waits for an answer. Call `release` when the answer is out. */
+  /** Suspends the expiry of a query while a request waits for an answer. Call `release` when the answer has left. */
   hold(query: Query): void {
     const entry = this.#entryOf(query);
     if (entry === undefined) return;
@@ -148,7 +148,7 @@ export class Queries {
     this.#answered(entry);
   }
 
-  /** Told when a client has gone before it had its answer. Unless it comes back in time, its statement is cancelled. */
+  /** The client hung up before it had its answer. Unless it comes back in time, its statement is cancelled. */
   hungUp(query: Query): void {
     const entry = this.#entryOf(query);
     const { onDisconnect, disconnectMs } = this.#options;
@@ -158,7 +158,7 @@ export class Queries {
     entry.awayTimer = setTimeout(() => query.cancelByClient(causes.hungUp(disconnectMs / 1_000)), disconnectMs);
   }
 
-  /** Begins the clock of a query anew, which was asked about and answered at once. */
+  /** Restarts the expiry timer of a query, after an answer that did not wait. */
   touch(query: Query): void {
     const entry = this.#entryOf(query);
     if (entry !== undefined) this.#answered(entry);
@@ -172,8 +172,8 @@ export class Queries {
   }
 
   /**
-   * A client of small statements that never finishes one would leave thousands of records behind, each with its rows.
-   * One that was answered whole has no page that could be asked for again: nobody knew its id before that answer.
+   * A client that never finishes its small statements would leave thousands of records behind, each with its rows. A result that
+   * fitted in the first answer has no page that could be requested again, as nobody knew its id before that answer.
    */
   #keepRead({ query, user }: Entry): void {
     if (!user.read.has(query)) user.unread--;
@@ -234,7 +234,7 @@ export class Queries {
 
   #expire(key: string): void {
     const entry = this.#entries.get(key);
-    // While a poll waits, the clock stands; it is set again when the poll is answered.
+    // A waiting poll suspends the expiry; its answer restarts the timer.
     if (entry === undefined || entry.polls > 0) return;
     const secs = entry.timeoutMs / 1_000;
     this.#remove(entry.query, `expired: not polled for ${secs} s`, causes.expired(secs));
@@ -275,7 +275,7 @@ export class Queries {
     done();
   }
 
-  /** A function of its own, so that the clock of the result does not hold the SQL. */
+  /** In a function of its own, so that the closure of the expiry timer does not hold the SQL. */
   #followToEnd(query: Query, user: UserQueries, sql: string | undefined): void {
     query.once('settled', () => {
       if (query.isDraining) query.once('rowsLost', () => this.#observeRowsLost(query));

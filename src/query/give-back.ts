@@ -1,12 +1,12 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 
-/** What is posted to it is taken from this thread and thrown away, as nobody listens at the other end. */
+/** A port without a peer: buffers transferred to it leave this thread and are freed. */
 const nowhere = closedPort();
 
 /**
- * Frees the memory of batches at once, and leaves their buffers with no bytes. A collector of garbage would find it much
- * later, if megabytes are held by objects of a few bytes; and to find it, it would go through all other objects.
- * (`ArrayBuffer.prototype.transfer` does the same, but Node 20 has none.)
+ * Frees the memory of batches at once and leaves their buffers with no bytes. The garbage collector would free it much later,
+ * as it counts objects of a few bytes, and would visit all other objects to do so. (`ArrayBuffer.prototype.transfer` would do
+ * the same, but Node 20 does not have it.)
  */
 export function giveBack(buffers: ArrayBuffer[]): void {
   if (buffers.length > 0) nowhere.postMessage(null, buffers);

@@ -2,13 +2,13 @@ import type { Column } from '../wire/statement.ts';
 import { noRows, type Rows } from './ring.ts';
 import type { QueryState } from './state.ts';
 
-/** Rows and bytes, as counted for a progress. */
+/** A count of rows and of their bytes as JSON. */
 export interface Progress {
   readonly rows: number;
   readonly bytes: number;
 }
 
-/** What the database has examined. */
+/** The rows that the database has examined. */
 export interface ScanProgress extends Progress {
   /** Whether the database has given a count; if not, the rows are those that it has returned. */
   readonly known: boolean;
@@ -21,24 +21,24 @@ export interface QueryStats {
   readonly scan: ScanProgress;
   readonly write: Progress;
   readonly result: Progress;
-  /** What has been put to disk. */
+  /** Rows and bytes written to disk. */
   readonly spill: Progress;
-  /** The place of a statement that waits for its turn, from 1 on; null if it does not. */
+  /** The position in the queue, from 1; null if the statement does not wait. */
   readonly queue: number | null;
 }
 
-/** What a query was at one moment. */
+/** A query's state at one moment. */
 export interface Snapshot {
   readonly state: QueryState;
   readonly columns: readonly Column[];
   readonly stats: QueryStats;
 }
 
-/** One page as it was, and will be, answered. */
+/** One page of a result. A repeated request gets the same page again. */
 export interface Page extends Snapshot {
   readonly number: number;
   readonly rows: Rows;
-  /** The number of the page after it, or null if all has been said. */
+  /** The number of the page after it; null if this is the last page. */
   readonly next: number | null;
 }
 
@@ -51,9 +51,9 @@ export interface PageSource {
 }
 
 /**
- * Which page a number stands for. `#last` is the page that was answered with rows, or that ended the result; `#number`
- * is the one to come. All who wait for a number share one promise, which is forgotten if its page turns out empty with more
- * to come: so replays, two polls at once and lost answers are one mechanism.
+ * Maps page numbers to pages. `#last` is the last page that had rows or ended the result; `#number` is the number of the next
+ * one. All polls for a number share one promise. It is dropped if its page turns out empty with more rows to come. So repeated
+ * requests, concurrent polls and lost answers take the same path.
  */
 export class Pages {
   readonly #source: PageSource;
@@ -65,7 +65,7 @@ export class Pages {
     this.#source = source;
   }
 
-  /** The page kept for those who ask again. */
+  /** The page that is kept for repeated requests. */
   get last(): Page | null {
     return this.#last;
   }
@@ -75,12 +75,12 @@ export class Pages {
     return this.#last?.next === null ? null : this.#number;
   }
 
-  /** Nobody will ask any more. */
+  /** Drops the rows of the last page: nobody will request it again. */
   forget(): void {
     if (this.#last !== null) this.#last = { ...this.#last, rows: noRows };
   }
 
-  /** @returns null if no page has that number, or has it any more */
+  /** @returns null if there is no page of that number, or it is no longer kept */
   get(number: number): Promise<Page> | null {
     const last = this.#last;
     if (last !== null && number === last.number) return Promise.resolve(last);

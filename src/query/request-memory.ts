@@ -89,7 +89,7 @@ export class RequestMemory {
   }
 }
 
-/** What one request has of the memory. */
+/** The memory reserved for one request. */
 export class RequestReservation {
   readonly #memory: RequestMemory;
   readonly #holder: UserBytes;
@@ -126,9 +126,9 @@ export class RequestReservation {
   }
 }
 
-/** What a query has of the memory. */
+/** The request memory of one query. */
 export interface QueryMemory {
   readonly reservation: RequestReservation;
-  /** What remains of the reservation when the statement is over, until the query is removed. */
+  /** The part of the reservation that stays from the end of the statement until the query is removed. */
   readonly keptBytes: number;
 }

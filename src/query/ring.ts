@@ -10,7 +10,7 @@ export interface Rows {
   readonly heldBytes: number;
 }
 
-/** The memory that rows are kept by, each buffer whole, however little of it they are. */
+/** The buffers that the rows keep alive. Each counts whole, even if the rows are a small part of it. */
 export function buffersOf({ pieces }: Rows): Set<ArrayBufferLike> {
   return new Set(pieces.map(bufferOf));
 }
@@ -19,12 +19,12 @@ function bufferOf(piece: Uint8Array | Deflated): ArrayBufferLike {
   return piece instanceof Uint8Array ? piece.buffer : piece.bytes.buffer;
 }
 
-/** Whether the memory that the rows are kept by is as much: all batches of which they are the last rows, or one of them. */
+/** Whether the rows keep at least `bytes` alive: the batches that they complete together, or one buffer by itself. */
 export function isHolding({ pieces, heldBytes }: Rows, bytes: number): boolean {
   return heldBytes >= bytes || pieces.some((piece) => bufferOf(piece).byteLength >= bytes);
 }
 
-/** The batches that pieces of the rows are of, but for compressed ones. */
+/** The buffers of the uncompressed batches that the rows are part of. */
 export function plainBuffersOf({ pieces }: Rows): ArrayBuffer[] {
   return pieces.flatMap((piece) => (piece instanceof Uint8Array ? (piece.buffer as ArrayBuffer) : []));
 }
@@ -38,8 +38,8 @@ interface Slot {
 }
 
 /**
- * The batches that a query has received and not yet handed out, first in, first out. How much may be in it is the
- * business of the credits given to the worker; the ring only grows as far as those let it:
+ * The batches that a query has received and not yet handed out, first in, first out. The credits given to the worker limit
+ * how much it holds:
  *
  *     slots   [ 6 | 7 | · | · | 3 | 4 | 5 ]      head = 4, count = 5
  *                       ^tail   ^head
@@ -60,12 +60,12 @@ export class Ring {
     return this.#rows;
   }
 
-  /** Bytes of the rows not handed out, commas between batches left aside. */
+  /** Bytes of the rows not handed out, without the commas between batches. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Memory of the batches in the ring; one that has been handed out in part is still held whole. */
+  /** Memory of the batches in the ring. A batch that has been handed out in part counts whole. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
@@ -115,7 +115,7 @@ export class Ring {
       pieces.push(new Uint8Array(batch.buffer, from, to - from));
       bytes += separator + to - from;
       count += upTo - this.#headRows;
-      // The comma after the last row taken counts as handed out too, so that the sum comes out at nought.
+      // The comma after the last row taken counts as handed out too, so that the sum ends at 0.
       this.#bytes -= (upTo === batch.rows ? batch.length : to + 1) - from;
       if (upTo === batch.rows) this.#drop(batch);
       else this.#headRows = upTo;
@@ -125,7 +125,7 @@ export class Ring {
     return { pieces, count, bytes, heldBytes: heldBefore - this.#heldBytes };
   }
 
-  /** @returns the memory of the batches that were in it, but for compressed ones */
+  /** @returns the buffers of the uncompressed batches that were in it */
   clear(): ArrayBuffer[] {
     if (this.#count === 0) return [];
     const buffers = this.#slots.flatMap((slot) =>

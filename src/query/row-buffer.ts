@@ -69,7 +69,7 @@ export class RowBuffer {
     return this.#reservation.isOver;
   }
 
-  /** Whether the worker has used up its credit, so that waiting brings no more rows. */
+  /** Whether the worker has used up its credit, so that no more rows come until a page is taken. */
   isOutOfCredit(bufferRows: number): boolean {
     return this.#unread.bytes >= this.#windowBytes || this.#unread.rows >= bufferRows;
   }

@@ -3,8 +3,8 @@ import { nextPhase, type Transitions } from '../wire/phase.ts';
 import type { Outcome } from '../wire/statement.ts';
 
 /**
- * The state of a statement's execution. Running is left once, for one of the other two. They are final, but for a statement
- * that has succeeded and whose rows are lost before they could be told.
+ * The state of a statement's execution, as clients see it. Running is left once, for one of the other two. These are final,
+ * except that Succeeded becomes Failed if rows are lost before they were handed out.
  */
 export type QueryState =
   | { readonly name: 'Running' }
@@ -18,7 +18,7 @@ export type StateEvent =
 
 export const running: QueryState = { name: 'Running' };
 
-/** The state after the event; the same one if it is final, since what comes late changes nothing. */
+/** The state after the event. A late event does not change a final state. */
 export function nextState(state: QueryState, event: StateEvent): QueryState {
   if (event.type === 'rows lost') return state.name === 'Failed' ? state : { name: 'Failed', failure: event.failure };
   if (state.name !== 'Running') return state;

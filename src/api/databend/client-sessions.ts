@@ -13,7 +13,7 @@ const heartbeatBytesMax = 256 * 1024;
 
 export type ClientSessionVerb = 'login' | 'logout' | 'refresh' | 'heartbeat' | 'verify';
 
-/** What Databend's clients ask beside their queries. */
+/** The requests of Databend's clients about their sessions: login, logout, heartbeats. */
 export class ClientSessions {
   readonly #server: DatabendServer;
   readonly #services: ApiServices;
@@ -66,7 +66,7 @@ export class ClientSessions {
     }
   }
 
-  /** @returns the ids of those that are no more */
+  /** @returns the ids of queries that no longer exist */
   #touch(ids: readonly string[], user: string): string[] {
     const { engine } = this.#services;
     return ids.filter((id) => {

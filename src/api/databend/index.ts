@@ -21,7 +21,7 @@ const finalSessionsBytesMax = 4 * 1024 * 1024;
 
 const agents = /^(?:databend-|bendsql)/i;
 
-/** What Databend's clients speak (docs/databend.md). */
+/** Databend's HTTP protocol (docs/databend.md). */
 export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect {
   static readonly dialect = 'databend';
   readonly name = DatabendApi.dialect;
@@ -71,7 +71,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
     return httpErrors.badRequest(reason);
   }
 
-  /** What is over needs no cancelling, and Databend's clients are content with that. */
+  /** A query that is over needs no cancelling, and Databend's clients accept that answer. */
   killed(id: string, tombstone: Tombstone): Reply {
     return closedReply(this.#server, id, tombstone);
   }
@@ -148,7 +148,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
 class Listener implements SubmissionListener {
   readonly #api: DatabendApi;
   readonly #replies: DatabendReplies;
-  /** Whether the statement may leave a pinned session that its client has not been told of. */
+  /** Whether the statement may leave a pinned session of which no answer has informed the client. */
   #mayPin: boolean;
   #query: Query | null = null;
 

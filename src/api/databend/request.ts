@@ -78,7 +78,7 @@ export function parse(bytes: Buffer, limits: RequestLimits): DatabendBody {
       pagination: paginationOf(
         {
           ...(wait_time_secs == null ? {} : { wait_time_secs }),
-          // Clients send defaults of their own, whatever a server may allow.
+          // Clients send their own defaults without knowing the limits of the server.
           ...(max_rows_per_page == null ? {} : { max_rows_per_page: Math.min(max_rows_per_page, limits.pageRowsMax) }),
           ...(max_rows_in_buffer == null
             ? {}

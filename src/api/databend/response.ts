@@ -12,7 +12,7 @@ import { timezoneOf } from './timezone.ts';
 import { typeName } from './types.ts';
 import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
 
-/** What all answers have in common. */
+/** Properties of the server that stand in every answer. */
 export interface DatabendServer {
   readonly tokens: SessionTokens;
   readonly resultTimeoutMs: number;
@@ -27,7 +27,7 @@ const zonesMax = 10_000;
 /** Of failures after which there is no session any more: it was not found, or its connection was lost. */
 const goneCodes = new Set([90001, 90006]);
 
-/** What drivers look for to learn how many rows a statement has changed. */
+/** The columns in which drivers look for the number of rows that a statement has changed. */
 const counted: { readonly [word: string]: string } = {
   INSERT: 'number of rows inserted',
   REPLACE: 'number of rows inserted',
@@ -65,7 +65,7 @@ export class DatabendReplies implements QueryReplies {
   readonly #user: string;
   /** As the client has sent them. */
   readonly #settings: ClientSession['settings'];
-  /** What its affected rows are called; null if it is no statement that clients count. */
+  /** The name of the column of affected rows; null if clients count none for this statement. */
   readonly #counted: string | null;
   /** MariaDB then gives nulls in columns that it says have none. */
   readonly #mayRollUp: boolean;
@@ -135,7 +135,7 @@ export class DatabendReplies implements QueryReplies {
    */
   final(query: QueryFacts, snapshot: Snapshot): { readonly reply: Reply; readonly session: ClientSession | null } {
     const isRepeated = this.readsFinalAlone && snapshot.columns.length === 0;
-    const session = this.#news(query, snapshot.state) ?? (isRepeated ? this.#last.session : null);
+    const session = this.#sessionUpdate(query, snapshot.state) ?? (isRepeated ? this.#last.session : null);
     const [before, after] = this.#around(query, snapshot, session, schemaOf(snapshot.columns, this.#mayRollUp), null);
     return { reply: this.#reply(query, snapshot, [before + after], 0), session };
   }
@@ -147,7 +147,7 @@ export class DatabendReplies implements QueryReplies {
     this.#isHeldForgotten = true;
   }
 
-  /** Whether an answer has told the client in what the statement has left its session. */
+  /** Whether an answer has reported to the client the session that the statement has left. */
   get hasToldState(): boolean {
     return this.#hasToldState;
   }
@@ -199,8 +199,8 @@ export class DatabendReplies implements QueryReplies {
     if (number === this.#last.number) return this.#last.session ?? (isPosted ? this.#session : null);
     // The number of an empty page that is not the last one is that of the next page too.
     const canBeRepeated = next !== number;
-    const news = isPosted || canBeRepeated ? this.#news(query, state, isPosted) : null;
-    const session = news ?? (isPosted ? this.#session : null);
+    const update = isPosted || canBeRepeated ? this.#sessionUpdate(query, state, isPosted) : null;
+    const session = update ?? (isPosted ? this.#session : null);
     if (session !== null) this.#isHeldForgotten = false;
     if (canBeRepeated && !this.#last.isEnd) this.#last = { number, isEnd: next === null, session };
     return session;
@@ -210,7 +210,7 @@ export class DatabendReplies implements QueryReplies {
    * The session, if the statement has changed it and this query has not sent that yet; else null.
    * @param isWhole also if the statement has not changed it
    */
-  #news(query: QueryFacts, state: QueryState, isWhole = false): ClientSession | null {
+  #sessionUpdate(query: QueryFacts, state: QueryState, isWhole = false): ClientSession | null {
     // Before its end, nobody knows what a statement leaves.
     if (this.#hasToldState || state.name === 'Running') return null;
     const { sessionState } = query;
@@ -256,7 +256,7 @@ export function versionHeader(server: DatabendServer): Record<string, string> {
   return { 'X-DATABEND-VERSION': versionOf(server) };
 }
 
-/** As clients can read it, who want no more than three numbers and what may follow them (semver.org, version 2.0.0). */
+/** In the form that clients parse: three numbers, and what semver.org, version 2.0.0, allows behind them. */
 export function versionOf(server: DatabendServer): string {
   const [, numbers, isMariadb] = /^(\d+\.\d+\.\d+)(.*mariadb)?/i.exec(server.version().replace(/^5\.5\.5-/, '')) ?? [];
   // Before the database has been asked: what all of them are at least. MariaDB once hid its own numbers behind 5.5.5.
@@ -313,13 +313,13 @@ function schemaText(columns: readonly Column[]): string {
 }
 
 /** Clients read a code into 16 bits, which Sluice's own codes, from 90000 on, do not fit in; theirs begin at 60000. */
-const ownCodes = { from: 90_000, told: 60_000 };
+const ownCodes = { from: 90_000, shown: 60_000 };
 
 function toldCode(code: number): number {
-  return code < ownCodes.from ? code : code - ownCodes.from + ownCodes.told;
+  return code < ownCodes.from ? code : code - ownCodes.from + ownCodes.shown;
 }
 
-/** What is not in the members of an error of Databend's is said in its detail. */
+/** The facts for which Databend's error has no member go into its detail. */
 function errorOf(failure: Failure | null): string {
   if (failure === null) return 'null';
   const { code, message, sqlstate, outcome, retryable } = failure;

@@ -80,7 +80,7 @@ export function heldSessionOf(session: ClientSession, user: string, tokens: Sess
 }
 
 /**
- * What the client is to carry from now on.
+ * The session that the client carries from now on.
  * @param lastInsertId that of the statement; null if it has none
  * @param handle to its session; not looked at unless that is held
  */
@@ -97,7 +97,7 @@ export function sessionAfter(
     settings: {
       ...before.settings,
       ...state.variables,
-      // What LAST_INSERT_ID() gives, wherever the next statement runs.
+      // The value of LAST_INSERT_ID() on any connection on which the next statement runs.
       ...(lastInsertId === null ? {} : { last_insert_id: lastInsertId }),
     },
     txn_state: state.inTransaction ? 'Active' : 'AutoCommit',
@@ -108,7 +108,7 @@ export function sessionAfter(
   };
 }
 
-/** The same when what was held for it is gone, lest every statement from now on should fail for that. */
+/** The same without the pinned session, which has ended: otherwise every later statement would fail for it. */
 export function sessionWithoutHeld(before: ClientSession): ClientSession {
   return { ...before, txn_state: 'AutoCommit', need_sticky: false, need_keep_alive: false, internal: null };
 }
