@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { figure } from '../support/form.ts';
 import { type Random, seeded } from '../support/random.ts';
 import { type DatabaseKind, isInstalled, startServer } from '../support/servers.ts';
 import { query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
-const pairCount = 500;
+const pairCount = figure(120, 500);
 const lanes = 12;
 /**
  * What is given up after the answer, by the clean-up of another connection, may be seen for this long at most: usually for
@@ -253,7 +254,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       connections.set(id, (connections.get(id) ?? 0) + 1);
     };
 
-    t.test('500 that leave something and 500 that look for it, one after the other', async (t) => {
+    t.test(`${pairCount} that leave something and as many that look for it, one after the other`, async (t) => {
       const began = performance.now();
       const found: string[] = [];
       for (const trace of drawn(mine, pairCount, random)) {
@@ -268,7 +269,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.ok(connections.size <= 4, 'no connection was given up, so that each was used again and again');
     });
 
-    t.test('500 that leave something and 500 that look for it, many at once', async (t) => {
+    t.test(`${pairCount} that leave something and as many that look for it, many at once`, async (t) => {
       const began = performance.now();
       const found: string[] = [];
       lateLooks = 0;

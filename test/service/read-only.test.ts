@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { figure } from '../support/form.ts';
 import { pick, type Random, seeded } from '../support/random.ts';
 import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, startSluice } from '../support/sluice.ts';
@@ -10,7 +11,7 @@ import { get, post, type QueryResponse, query, startSluice } from '../support/sl
 t.setTimeout(540_000);
 
 const refused = { code: 1792, sqlstate: '25006' } as const;
-const randomSequences = 500;
+const randomSequences = figure(120, 500);
 const lanes = 8;
 const random: Random = seeded(t);
 
