@@ -18,7 +18,7 @@ import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 
-/** Unlike one without a body, it is served at once. */
+/** It is received at once; a request without a body waits for its turn. */
 const smallPost = 'POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}';
 const CHUNKED_JSON = { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' };
 
