@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { identify } from '../identity.ts';
+import { identify } from '../process-identity.ts';
 
 const ATTEMPTS_MAX = 5;
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { identify } from '../identity.ts';
+import { identify } from '../process-identity.ts';
 import { isOurs } from './folders.ts';
 
 const POLL_MS = 10;

@@ -10,7 +10,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { identify } from '../identity.ts';
+import { identify } from '../process-identity.ts';
 
 /** A journal is written anew when it has this many lines and most of them are of connections that are closed. */
 const linesMin = 1_000;

@@ -20,7 +20,7 @@ import t, { type Test } from 'tap';
 import { type EmbeddedDatabase, startEmbedded } from '#src/embedded/mariadb.js';
 import { serversBelow } from '#src/embedded/processes.js';
 import { findPrograms } from '#src/embedded/programs.js';
-import { identify } from '#src/identity.js';
+import { identify } from '#src/process-identity.js';
 import { until } from '../support/until.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
