@@ -107,7 +107,7 @@ export function buildParts(
   const queries = new Queries({ ...config.queries, logSql: config.log.logSql }, observe);
   const requestMemory = new RequestMemory(requestMemoryLimit(config.memory));
   const queue = new Queue(config.queue, (user) => buffers.hasRoomFor(user));
-  leases.onFree = () => queue.advance();
+  leases.on('free', () => queue.advance());
   buffers.onRoom = () => {
     largeRows.advance();
     queue.advance();
@@ -212,7 +212,7 @@ function workerLimits({ database, requests, results, disk }: Config): WorkerLimi
 function openOrphans(config: Config, database: DatabaseConfig, workers: WorkerPool, observe: Observe): Orphans {
   const { address, user, password } = database;
   const place = 'socketPath' in address ? address.socketPath : `${address.host}:${address.port}`;
-  const journal = new Journal(journalFolder(config.disk), place, (error) => observe({ type: 'journal_failed', error }));
+  const journal = new Journal(journalFolder(config.disk), place, observe);
   const login = user === '' ? null : { user, password, database: null };
   return new Orphans({ retryMs: config.database.pingMs, login }, journal, workers, observe);
 }

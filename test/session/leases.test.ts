@@ -58,14 +58,14 @@ async function acquire(leases: Leases, owner: string | LeaseOwner): Promise<Leas
 
 function countFrees(leases: Leases): { count: number } {
   const frees = { count: 0 };
-  leases.onFree = () => frees.count++;
+  leases.on('free', () => frees.count++);
   return frees;
 }
 
 /** Resolves when it is told that there may be a connection. */
 function nextFree(leases: Leases): Promise<void> {
   return new Promise((resolve) => {
-    leases.onFree = resolve;
+    leases.once('free', resolve);
   });
 }
 
@@ -265,7 +265,7 @@ t.test('A4: a connection whose login is too long ago serves no new statement', a
 t.test('A4: when a login is refused, what was opened with it ends', async (t) => {
   const { leases, workers } = openLeases(t, { connectionsMax: 10 });
   const denials: string[] = [];
-  leases.onDenied = (digest) => denials.push(digest);
+  leases.on('denied', (digest) => denials.push(digest));
   const [idle, running, other] = [
     await acquire(leases, 'anna'),
     await acquire(leases, 'anna'),

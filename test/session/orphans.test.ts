@@ -27,7 +27,7 @@ function open(t: Test, processes: readonly (readonly number[])[], login: Login |
     const lines = ids.map((id) => `+${JSON.stringify({ id, user: 'anna', openedAt: 1_000 + process })}\n`);
     writeFileSync(join(folder, `1.${process}`), `${JSON.stringify({ database })}\n${lines.join('')}`);
   }
-  const journal = new Journal(folder, database, (error) => t.fail(error.message));
+  const journal = new Journal(folder, database, (event) => t.fail(event.type));
   const events: ServiceEvent[] = [];
   const orphans = new Orphans({ retryMs, login }, journal, workers.pool, (event) => events.push(event));
   t.teardown(() => {
