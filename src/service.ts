@@ -64,7 +64,7 @@ export class Service {
         dataDir: disk.dataDir,
         startTimeoutMs: database.embeddedStartMs,
         signal,
-        say: (message) => observe({ type: 'embedded_database', message }),
+        observe,
       });
       const { socketPath, user, password, database: name } = embedded;
       target = { address: { socketPath }, name, user, password };
