@@ -10,8 +10,11 @@ import { HostNames } from './http/host-names.ts';
 import type { HttpSecurity } from './http/server.ts';
 import { buildParts, journalFolder, type Parts, spillFolder } from './parts.ts';
 
-/** How long statements may take to end when the server is told to stop at once. */
-const abortMs = 1_000;
+/**
+ * How long the kills of an abort may take. MariaDB can take two seconds to answer a kill, and a busy machine longer. If the database
+ * does not answer, its statements are left to the next process (see `Orphans`).
+ */
+const abortMs = 10_000;
 /** A stopping server answers requests for at least this long, so that clients see an answer and not a closed connection. */
 const noticeMs = 1_000;
 /** How long the answers in progress may take after the server has stopped accepting connections. */
@@ -90,8 +93,8 @@ export class Service {
       void parts.readiness.whyNot().catch(() => {});
       return new Service(config, observe, parts, url);
     } catch (error) {
+      parts.orphans?.close(true);
       parts.leases.close();
-      parts.orphans?.close();
       await parts.workers[Symbol.asyncDispose]();
       await embedded?.stop();
       throw error;
@@ -133,7 +136,7 @@ export class Service {
     await this.#end(this.#config.database.killTimeoutMs, answerMs);
   }
 
-  /** Cancels everything and ends it. Waits only until the database has received the kills. */
+  /** Cancels all statements and ends the server, without waiting for results to be read. */
   async abort(): Promise<void> {
     this.#parts.engine.drain();
     await this.#end(abortMs, 0);
@@ -146,10 +149,10 @@ export class Service {
     // First, as a statement that ends would otherwise start the next one in the queue.
     parts.queue.close();
     parts.queries.cancelAll();
-    await parts.leases.settled(killMs);
+    // Before the connections are closed: the journal would forget those whose statement may still run.
+    parts.orphans?.close(await parts.leases.settled(killMs));
     parts.sessions.endAll('the server is stopping');
     parts.leases.close();
-    parts.orphans?.close();
     await parts.server.close(answerMs);
     // Until now a client could request the last answer of its query.
     parts.queries.close();

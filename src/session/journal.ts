@@ -118,13 +118,17 @@ export class Journal implements ConnectionRecord {
     if (this.#open.delete(id)) this.#append(`-${id}\n`);
   }
 
-  /** Removes the file: all connections are closed. */
-  close(): void {
-    const file = this.#file;
-    this.#file = null;
-    if (file === null) return;
-    closeSync(file);
+  /** Ends the journal and removes the file, since no statement of this process runs in the database. */
+  remove(): void {
+    if (this.#file === null) return;
+    this.leave();
     rmSync(this.#path, { force: true });
+  }
+
+  /** Ends the journal. The next process ends the statements of the connections in the file. */
+  leave(): void {
+    if (this.#file !== null) closeSync(this.#file);
+    this.#file = null;
   }
 
   #append(line: string): void {
@@ -170,8 +174,7 @@ export class Journal implements ConnectionRecord {
     try {
       work();
     } catch (error) {
-      if (this.#file !== null) closeSync(this.#file);
-      this.#file = null;
+      this.leave();
       this.#observe({ type: 'journal_failed', error: error as Error });
     }
   }

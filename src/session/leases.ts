@@ -173,8 +173,11 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
     (await this.#open(owner)).close();
   }
 
-  /** Resolves when no statement runs in the database, or when the time has passed. */
-  async settled(timeoutMs: number): Promise<void> {
+  /**
+   * Waits until no statement runs, or until the time has passed.
+   * @returns whether no statement runs; one whose connection was lost may still run in the database
+   */
+  async settled(timeoutMs: number): Promise<boolean> {
     const running = [...this.#lent.keys()].filter((lease) => lease.isRunning);
     const ended = running.map(
       (lease) =>
@@ -184,11 +187,12 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
         }),
     );
     let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, timeoutMs);
+    const timeout = new Promise<boolean>((resolve) => {
+      timer = setTimeout(() => resolve(false), timeoutMs);
     });
-    await Promise.race([Promise.all(ended), timeout]);
+    const isSettled = await Promise.race([Promise.all(ended).then(() => true), timeout]);
     clearTimeout(timer);
+    return isSettled;
   }
 
   close(): void {

@@ -71,12 +71,20 @@ export class Orphans implements ConnectionFollower {
     this.#retryLater();
   }
 
-  close(): void {
+  /**
+   * Called before the connections are closed.
+   * @param isSettled whether no statement runs on them. If one does, or may still run on a connection that was lost, the journal is left
+   * for the next process
+   */
+  close(isSettled: boolean): void {
+    if (this.#isClosed) return;
     this.#isClosed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
+    const hasLost = [...this.#orphans.values()].some(({ journal }) => journal === this.#journal);
     this.#orphans.clear();
-    this.#journal.close();
+    if (isSettled && !hasLost) this.#journal.remove();
+    else this.#journal.leave();
   }
 
   #inherit(journal: LeftJournal): void {

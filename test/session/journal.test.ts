@@ -32,7 +32,7 @@ function open(t: Test, folder: string): { journal: Journal; failures: string[] }
   const journal = new Journal(folder, database, (event) => {
     if (event.type === 'journal_failed') failures.push(event.error.message);
   });
-  t.teardown(() => journal.close());
+  t.teardown(() => journal.remove());
   return { journal, failures };
 }
 
@@ -58,7 +58,7 @@ t.test('the connections that a dead process had open are found, and its journal 
   t.equal(readdirSync(folder).length, 2);
   for (const _ of left[0]?.connections ?? []) left[0]?.closed();
   t.strictSame(journal.left(), []);
-  journal.close();
+  journal.remove();
   t.strictSame(readdirSync(folder), []);
   t.strictSame(failures, []);
   t.end();
@@ -141,7 +141,7 @@ t.test('a folder that cannot be made is said once', (t) => {
   journal.opened(connection(1));
   journal.closed(1);
   t.strictSame(journal.left(), []);
-  journal.close();
+  journal.remove();
   t.match(failures, [/EEXIST|ENOTDIR/]);
   t.equal(failures.length, 1);
   t.end();

@@ -363,17 +363,17 @@ t.test('a login is right also where the default database cannot be entered', asy
 t.test('a statement that runs is waited for when all is to settle, but not for ever', async (t) => {
   const clock = installFakeClock(t);
   const { leases, workers } = openLeases(t);
-  await leases.settled(60_000);
+  t.equal(await leases.settled(60_000), true);
   const lease = await acquire(leases, 'anna');
   lease.run(request, 'clean', new Recorder());
   const overdue = leases.settled(50);
   clock.tick(49);
   t.equal(await isPending(overdue), true);
   clock.tick(1);
-  await overdue;
+  t.equal(await overdue, false);
   const settled = leases.settled(60_000);
   workers.connections[0]?.endAndIdle(1);
-  await settled;
+  t.equal(await settled, true);
 });
 
 t.test('closing closes every connection, lent out or idle', async (t) => {
