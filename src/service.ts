@@ -11,11 +11,11 @@ import type { HttpSecurity } from './http/server.ts';
 import { buildParts, journalFolder, type Parts, spillFolder } from './parts.ts';
 
 /**
- * How long the kills of an abort may take. MariaDB can take two seconds to answer a kill, and a busy machine longer. If the database
- * does not answer, its statements are left to the next process (see `Orphans`).
+ * How long the kills of an abort may take. MariaDB can take two seconds to answer a kill, and a busy machine longer. If the
+ * database does not answer, its statements are left to the next process (see `Orphans`).
  */
 const abortMs = 10_000;
-/** A stopping server answers requests for at least this long, so that clients see an answer and not a closed connection. */
+/** A stopping server answers requests for at least this long, so that clients get an answer and not a closed connection. */
 const noticeMs = 1_000;
 /** How long the answers in progress may take after the server has stopped accepting connections. */
 const answerMs = 2_000;
@@ -53,7 +53,7 @@ export class Service {
    */
   static async start(given: Config, observe: Observe, signal: AbortSignal): Promise<Service> {
     const { listening, database, disk } = given;
-    // Mistakes in these are reported before the private database is made, which takes time.
+    // Errors in these options are reported before the private database is made, which takes seconds.
     const security: HttpSecurity = {
       certificate: listening.tlsCert === '' ? null : await readCertificate(listening.tlsCert, listening.tlsKey),
       hostNames: new HostNames(listening.httpHandlerHost, listening.httpHostNames),
@@ -72,7 +72,7 @@ export class Service {
       const { socketPath, user, password, database: name } = embedded;
       target = { address: { socketPath }, name, user, password };
     }
-    // A process that was killed may have left a file that it had just made.
+    // Files are unlinked after they are opened: a process that was killed in between has left one.
     await rm(spillFolder(disk), { recursive: true, force: true }).catch(() => {});
     const config = withinDescriptors(given, descriptorsMax());
     const parts = buildParts(config, observe, target, embedded, security);
@@ -89,7 +89,7 @@ export class Service {
       if (security.certificate === null && !parts.server.isLoopback) {
         observe({ type: 'listening_unprotected', address: url, advice: unprotected });
       }
-      // Logs at the start that the database is unavailable, or that it refuses the user in --mysql_url.
+      // If the database is unavailable, or refuses the user of --mysql_url, that is logged at the start.
       void parts.readiness.whyNot().catch(() => {});
       return new Service(config, observe, parts, url);
     } catch (error) {
@@ -103,7 +103,7 @@ export class Service {
 
   /** Reads the certificate and its key again. If they cannot be used, the server keeps those that it has. */
   reload(): Promise<void> {
-    // One at a time, so that the files that were read last are the ones in use.
+    // One at a time, so that the files that were read last are used.
     this.#reloaded = this.#reloaded.then(() => this.#reload());
     return this.#reloaded;
   }
@@ -125,7 +125,7 @@ export class Service {
     }
   }
 
-  /** Lets running results be read for a while, then cancels the rest and ends everything. */
+  /** Lets results be read for a while, cancels the rest, and ends the server. */
   async stop(): Promise<void> {
     const { drainMs, drainIdleMs } = this.#config.stopping;
     const { engine, server, queries } = this.#parts;
@@ -146,7 +146,7 @@ export class Service {
     const parts = this.#parts;
     parts.troubles.close();
     this.#stopDescriptorChecks();
-    // First, as a statement that ends would otherwise start the next one in the queue.
+    // The queue is closed first: otherwise each statement that is cancelled would start the next one.
     parts.queue.close();
     parts.queries.cancelAll();
     // Before the connections are closed: the journal would forget those whose statement may still run.
@@ -154,7 +154,7 @@ export class Service {
     parts.sessions.endAll('the server is stopping');
     parts.leases.close();
     await parts.server.close(answerMs);
-    // Until now a client could request the last answer of its query.
+    // Until now, clients could poll their queries.
     parts.queries.close();
     await parts.bodyParser[Symbol.asyncDispose]();
     await parts.workers[Symbol.asyncDispose]();
@@ -163,10 +163,10 @@ export class Service {
   }
 }
 
-/** Descriptors that no option limits: the program's files, its threads, kills, and connections that are being closed. */
+/** File descriptors that no option limits: the program's files, its threads, kills, and connections that are being closed. */
 const otherDescriptors = 256;
 
-/** The config with as many HTTP connections as leave descriptors for the database and for rows on disk. */
+/** Lowers --http_connections_max so that there are file descriptors for the database and for rows on disk. */
 function withinDescriptors(config: Config, descriptors: number): Config {
   const { http, connections, users, queries } = config;
   const needed = connections.connectionsMax + users.loginsMax + queries.unreadPerUserMax + otherDescriptors;

@@ -25,9 +25,9 @@ const SOCKET_NAME = 'mariadb.sock';
 const OUTSIDE_PREFIX = 'sluice-';
 
 /**
- * The folders and files of a private MariaDB. All are below `<data_dir>/mariadb`, and only the user that MariaDB runs as can read
- * them. If that is not the user of this process, `<data_dir>/mariadb` itself is owned by this process's user, and others can enter it
- * but not list it.
+ * The folders and files of a private MariaDB. All are below `<data_dir>/mariadb`, and only the user that MariaDB runs as can
+ * read them. If that is not the user of this process, `<data_dir>/mariadb` itself is owned by this process's user, and others
+ * can enter it but not list it.
  */
 export class Folders {
   /** The real, absolute path of `<data_dir>/mariadb`. */
@@ -66,7 +66,10 @@ export class Folders {
     this.#run = join(this.root, 'run');
   }
 
-  /** Makes the root accessible, and calls `choose` for the user that MariaDB will run as. That user owns its folders from then on. */
+  /**
+   * Makes the root accessible, and calls `choose` for the user that MariaDB will run as. That user owns its folders from then
+   * on.
+   */
   chooseUser(choose: () => SystemUser | null): SystemUser | null {
     if (process.getuid?.() !== 0) return null;
     const dataDir = dirname(this.root);

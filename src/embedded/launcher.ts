@@ -88,8 +88,8 @@ export class Launcher {
   }
 
   /**
-   * Resolves when `work` does. Rejects, and leaves no process of the child's group, if `work` rejects, the time is over or the start is
-   * aborted.
+   * Resolves when `work` does. Rejects, and leaves no process of the child's group, if `work` rejects, the time is over or the
+   * start is aborted.
    * @param work its signal is aborted when this promise is settled
    */
   async guard(child: Child, work: (signal: AbortSignal) => Promise<void>): Promise<void> {

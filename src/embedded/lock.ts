@@ -5,9 +5,9 @@ import { identify } from '../process-identity.ts';
 const ATTEMPTS_MAX = 5;
 
 /**
- * A file that identifies the process that uses a folder. It is held from `Lock.take` until `release`; a lock whose process has died is
- * taken over. InnoDB locks its files too. This lock makes the refusal fast and clear, and shows whether a server below the folder
- * belongs to a live process or was left by a dead one.
+ * A file that identifies the process that uses a folder. It is held from `Lock.take` until `release`; a lock whose process has
+ * died is taken over. InnoDB locks its files too. This lock makes the refusal fast and clear, and shows whether a server below
+ * the folder belongs to a live process or was left by a dead one.
  */
 export class Lock {
   readonly #path: string;

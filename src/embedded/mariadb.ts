@@ -77,12 +77,12 @@ const SERVING_OPTIONS = [
 ];
 
 /**
- * Starts a private MariaDB in `<dataDir>/mariadb`. It listens on a Unix socket that only this user can open, and on no TCP port. The
- * first start makes the data directory with the sample database. The directory gets its final name when it is complete, so that the
- * next start discards the data of a first start that was interrupted.
+ * Starts a private MariaDB in `<dataDir>/mariadb`. It listens on a Unix socket that only this user can open, and on no TCP
+ * port. The first start makes the data directory with the sample database. The directory gets its final name when it is
+ * complete, so that the next start discards the data of a first start that was interrupted.
  *
- * Rejects with an Error of one line: MariaDB is not installed, another process uses the directory, the server did not start (with the
- * last errors of its log), a step took longer than `startTimeoutMs`, or the reason of the abort.
+ * Rejects with an Error of one line: MariaDB is not installed, another process uses the directory, the server did not start
+ * (with the last errors of its log), a step took longer than `startTimeoutMs`, or the reason of the abort.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const programs = await findPrograms();

@@ -170,8 +170,8 @@ function gates(): string[] {
 }
 
 function readings(): string[] {
-  // A level is the sum of the station's base, a yearly and a fortnightly wave, noise, and sometimes a flood that falls over two days.
-  // The other columns are computed from the level, so that they are consistent.
+  // A level is the sum of the station's base, a yearly and a fortnightly wave, noise, and sometimes a flood that falls over two
+  // days. The other columns are computed from the level, so that they are consistent.
   const year = `2 * PI() * slot / ${READINGS_PER_STATION}`;
   const noise = `(noise % 1000 - 500) / 500`;
   const ebb = `(slot + 37 * station_id) % 211`;

@@ -15,8 +15,8 @@ const NAMES = ['mysql', 'nobody'];
 const NEEDED_CAPABILITIES = (1n << 0n) | (1n << 5n) | (1n << 6n) | (1n << 7n);
 
 /**
- * The user that MariaDB runs as if this process runs as root: the first of mysql and nobody that can enter `folder` and run `program`;
- * null if there is none, or if this process does not run as root.
+ * The user that MariaDB runs as if this process runs as root: the first of mysql and nobody that can enter `folder` and run
+ * `program`; null if there is none, or if this process does not run as root.
  */
 export function findSystemUser(folder: string, program: string): SystemUser | null {
   if (process.getuid?.() !== 0 || !maySwitchUser()) return null;

@@ -9,8 +9,8 @@ const userNameLengthMax = 128;
 
 /**
  * The credentials of a request (RFC 7617). The password must not outlive the request. So the user name is not a slice of a text
- * that contains the password, since V8 keeps the whole text alive for a slice; and no regular expression is run on that text, since
- * V8 keeps the last text that was matched.
+ * that contains the password, since V8 keeps the whole text alive for a slice; and no regular expression is run on that text,
+ * since V8 keeps the last text that was matched.
  * @param anonymous credentials of requests that have none; null: such requests are refused
  * @throws HttpError 401
  */
@@ -41,8 +41,8 @@ export function credentialsOf(authorization: string | undefined, anonymous: Cred
 }
 
 /**
- * Refuses a second spelling of an account's name, since limits count by name. MariaDB and MySQL remove single quotes around the name
- * in a login, and MariaDB truncates a name that is too long.
+ * Refuses a second spelling of an account's name, since limits count by name. MariaDB and MySQL remove single quotes around the
+ * name in a login, and MariaDB truncates a name that is too long.
  */
 function checkUserName(user: string): void {
   if (user.length > 1 && user.charCodeAt(0) === quoteCode && user.charCodeAt(user.length - 1) === quoteCode) {

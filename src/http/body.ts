@@ -17,8 +17,8 @@ const inflatedChunkBytes = 64 * 1024;
 const inflatingBytes = 128 * 1024;
 
 /**
- * Receives the body of a JSON request. Memory is reserved as bytes arrive, not by Content-Length: a client that announces much and
- * sends little reserves little.
+ * Receives the body of a JSON request. Memory is reserved as bytes arrive, not by Content-Length: a client that announces much
+ * and sends little reserves little.
  * @param bytesMax limit of the body as sent and, if it is compressed, of the inflated body
  * @param reservation grows with the body, and is resized to the body in the end; null: none
  * @throws HttpError 400, 413, 415
@@ -147,8 +147,8 @@ function collect(
 }
 
 /**
- * The bytes of a body in one buffer. Chunks are copied as they arrive: a list of millions of chunks of one byte would take a hundred
- * times the memory of the body, and joining them would block the thread.
+ * The bytes of a body in one buffer. Chunks are copied as they arrive: a list of millions of chunks of one byte would take a
+ * hundred times the memory of the body, and joining them would block the thread.
  */
 class GrowingBuffer {
   readonly #capacityMax: number;

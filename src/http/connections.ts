@@ -39,8 +39,8 @@ export class HttpConnections {
     socket.once('close', () => {
       this.#unanswered.delete(socket);
       for (const response of unanswered) if (response.socket === null) response.destroy();
-      // Node 20 and 22 emit 'close' on the response that has the socket, and not on those queued behind it. Later lines emit it on
-      // each destroyed response, in the next tick. A response leaves the set with its 'close'.
+      // Node 20 and 22 emit 'close' on the response that has the socket, and not on those queued behind it. Later lines emit it
+      // on each destroyed response, in the next tick. A response leaves the set with its 'close'.
       afterThisTurn(() => {
         for (const response of unanswered) response.emit('close');
       });

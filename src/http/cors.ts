@@ -21,7 +21,10 @@ export class Cors {
     this.#origins = option.trim() === '*' ? null : new Set(option.split(',').map((part) => parseOrigin(part.trim())));
   }
 
-  /** Header lines for an answer to malformed HTTP. Its origin is unknown, so the answer is readable only if every origin is allowed. */
+  /**
+   * Header lines for an answer to malformed HTTP. Its origin is unknown, so the answer is readable only if every origin is
+   * allowed.
+   */
   get unaskedHeaders(): string {
     return this.#origins === null ? 'Access-Control-Allow-Origin: *\r\n' : '';
   }

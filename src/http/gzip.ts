@@ -5,7 +5,10 @@ import type { Deflated } from '../wire/statement.ts';
 /** A part of a gzip member: plain, or compressed already. */
 export type GzipPart = string | Uint8Array | Deflated;
 
-/** The rest of a longer Accept-Encoding is ignored: clients name some ten codings, and parsing thousands would take milliseconds. */
+/**
+ * The rest of a longer Accept-Encoding is ignored: clients name some ten codings, and parsing thousands would take
+ * milliseconds.
+ */
 const acceptEncodingLengthMax = 1_024;
 
 /** Whether a request's Accept-Encoding includes gzip (RFC 9110, section 12.5.3). */

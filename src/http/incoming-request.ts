@@ -21,9 +21,9 @@ interface ShortChunks {
 }
 
 /**
- * A request that joins the short chunks of its body. Node makes a buffer for each chunk, which takes about 1 KiB however short the
- * chunk is, and keeps thousands of them while the body is not read, such as while the credentials are verified. It also reads up to
- * 2 MiB of a connection in one turn of the event loop, which can be 350,000 chunks.
+ * A request that joins the short chunks of its body. Node makes a buffer for each chunk, which takes about 1 KiB however short
+ * the chunk is, and keeps thousands of them while the body is not read, such as while the credentials are verified. It also
+ * reads up to 2 MiB of a connection in one turn of the event loop, which can be 350,000 chunks.
  */
 class IncomingRequest extends IncomingMessage {
   /** null: no short chunk has come. */

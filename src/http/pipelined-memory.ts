@@ -7,8 +7,8 @@ import { addressOf } from './answer.ts';
 const requestBytes = 8 * 1024;
 
 /**
- * The memory of pipelined requests: those that were sent before the request in front of them on the connection was answered. It is
- * shared between the addresses of the clients, since a request is not authenticated before its turn.
+ * The memory of pipelined requests: those that were sent before the request in front of them on the connection was answered. It
+ * is shared between the addresses of the clients, since a request is not authenticated before its turn.
  */
 export class PipelinedMemory {
   readonly #limit: SharedLimit;

@@ -69,9 +69,9 @@ export class Refusals {
       replyError(response, error, this.#site.refusalOf(request, error));
       return;
     }
-    // An unread body would be parsed as the next request, so this is the last answer of the connection. Node closes the connection
-    // with the end of that answer, and the system resets a connection that is closed with unread bytes: a client that still sends
-    // would never read the refusal. So the rest of the body is dropped for a while before the answer is ended.
+    // An unread body would be parsed as the next request, so this is the last answer of the connection. Node closes the
+    // connection with the end of that answer, and the system resets a connection that is closed with unread bytes: a client
+    // that still sends would never read the refusal. So the rest of the body is dropped for a while before the answer is ended.
     replyErrorUnended(response, error, this.#site.refusalOf(request, error));
     const end = (): void => {
       clearTimeout(timer);

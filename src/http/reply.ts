@@ -132,9 +132,9 @@ function isEncrypted({ req }: ServerResponse): boolean {
 }
 
 /**
- * Limits the memory of a long answer on a TLS connection. TLS encrypts all bytes as they are written, and keeps the encrypted copy
- * until the client reads it. Plain connections share the memory of a page; with TLS each connection would hold a copy that no limit
- * counts.
+ * Limits the memory of a long answer on a TLS connection. TLS encrypts all bytes as they are written, and keeps the encrypted
+ * copy until the client reads it. Plain connections share the memory of a page; with TLS each connection would hold a copy that
+ * no limit counts.
  */
 function writeInSteps(response: ServerResponse, pieces: Iterator<Uint8Array>, length: number): void {
   let left = length;

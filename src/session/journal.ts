@@ -15,7 +15,10 @@ import { identify } from '../process-identity.ts';
 
 /** A journal is rewritten when it has more lines than this, and most of them are about connections that are closed. */
 const linesMin = 1_000;
-/** An older journal is removed: the statements of its connections have ended, or the database uses their ids for other connections. */
+/**
+ * An older journal is removed: the statements of its connections have ended, or the database uses their ids for other
+ * connections.
+ */
 const ageMsMax = 24 * 3600 * 1_000;
 
 export interface JournaledConnection {
@@ -51,9 +54,9 @@ export class LeftJournal implements ConnectionRecord {
 }
 
 /**
- * A file with the open database connections of this process. If the process is killed, the next one ends the statements that these
- * connections still run. The first line identifies the database. Each other line is `+` and a connection as JSON, or `-` and its id.
- * If the file cannot be written, that is reported once, and there is no journal from then on.
+ * A file with the open database connections of this process. If the process is killed, the next one ends the statements that
+ * these connections still run. The first line identifies the database. Each other line is `+` and a connection as JSON, or `-`
+ * and its id. If the file cannot be written, that is reported once, and there is no journal from then on.
  */
 export class Journal implements ConnectionRecord {
   readonly #folder: string;

@@ -17,8 +17,8 @@ export class LargeRowReservations {
   }
 
   /**
-   * Reserves memory for a row, perhaps later, and reports to the worker when it is reserved. However the statement ends, the worker
-   * releases the reservation by a message, or the channel is closed.
+   * Reserves memory for a row, perhaps later, and reports to the worker when it is reserved. However the statement ends, the
+   * worker releases the reservation by a message, or the channel is closed.
    * @param bytes 0: the statement holds no large row
    */
   reserve(statement: number, bytes: number): void {

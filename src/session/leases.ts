@@ -135,8 +135,8 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
   }
 
   /**
-   * Logs in on a new connection, also if the connection limit is reached, so that polls do not wait for the statements of others. The
-   * connection is kept if there is room.
+   * Logs in on a new connection, also if the connection limit is reached, so that polls do not wait for the statements of
+   * others. The connection is kept if there is room.
    * @param mayWait whether to retry for a while if the database has no free connection
    * @throws RefusedError if the database does not accept user and password; the schema is checked by the statement
    */

@@ -19,9 +19,10 @@ interface Orphan {
 }
 
 /**
- * Kills statements that still run in the database on connections that are lost: those of an earlier process that was killed, those of
- * a thread that died, and those that were cut off. While a database computes or waits for a lock, it does not notice that its client
- * is gone. The kills are sent by the login of --mysql_url, and by each user's login when the user opens another connection.
+ * Kills statements that still run in the database on connections that are lost: those of an earlier process that was killed,
+ * those of a thread that died, and those that were cut off. While a database computes or waits for a lock, it does not notice
+ * that its client is gone. The kills are sent by the login of --mysql_url, and by each user's login when the user opens another
+ * connection.
  */
 export class Orphans implements ConnectionFollower {
   readonly #options: OrphansOptions;
@@ -73,8 +74,8 @@ export class Orphans implements ConnectionFollower {
 
   /**
    * Called before the connections are closed.
-   * @param isSettled whether no statement runs on them. If one does, or may still run on a connection that was lost, the journal is left
-   * for the next process
+   * @param isSettled whether no statement runs on them. If one does, or may still run on a connection that was lost, the
+   * journal is left for the next process
    */
   close(isSettled: boolean): void {
     if (this.#isClosed) return;

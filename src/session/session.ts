@@ -150,8 +150,8 @@ export class Session implements LeaseHolder {
 
   /** For `Lease`. */
   onIdle(): void {
-    // After a statement that was cancelled, `onSessionState` is not called, and the client is not given the session's state. If that
-    // statement has pinned the session, the client has no token to resume it, and nobody else can: the session ends.
+    // After a statement that was cancelled, `onSessionState` is not called, and the client is not given the session's state. If
+    // that statement has pinned the session, the client has no token to resume it, and nobody else can: the session ends.
     const { isPinned } = this.#lease;
     if (!this.isKept || (this.isClientManaged && !isPinned)) {
       this.#end(!isPinned, 'its statement ended');

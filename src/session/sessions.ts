@@ -116,8 +116,8 @@ export class Sessions implements SessionObserver {
   }
 
   /**
-   * For `Session`: keeps it now that it is pinned. If there are too many sessions, it ends, and the next statement of its client fails
-   * with the reason.
+   * For `Session`: keeps it now that it is pinned. If there are too many sessions, it ends, and the next statement of its
+   * client fails with the reason.
    */
   onPinned(session: Session): void {
     try {

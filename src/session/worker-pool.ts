@@ -34,7 +34,10 @@ const unansweredMax = 2;
 /** A starting thread has at least this long to answer. */
 const startMs = 30_000;
 
-/** The threads that have the connections to the database. Each has one link, and runs one task, which lasts as long as the thread. */
+/**
+ * The threads that have the connections to the database. Each has one link, and runs one task, which lasts as long as the
+ * thread.
+ */
 export class WorkerPool implements AsyncDisposable, WorkerThreadOwner {
   readonly #options: WorkerPoolOptions;
   readonly #observe: Observe;

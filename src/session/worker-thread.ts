@@ -20,7 +20,7 @@ const transitions: Transitions<Phase> = {
  * The main thread's end of one worker thread: the link that carries its connections, and a channel for pings.
  *
  *     starting ──▶ running ──▶ closed
- *        └────────────────────────▲
+ *        └─────────────────────▲
  *
  *     starting    it has answered no ping yet
  */
