@@ -124,9 +124,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return this.#phase === 'closed';
   }
 
-  /**
-   * Whether the statements that were run with `hold` have left state that the client cannot carry. Up to date while it is idle.
-   */
+  /** Whether it has state of a session that its client cannot carry. Up to date while it is idle. */
   get isPinned(): boolean {
     return this.#isPinned;
   }
