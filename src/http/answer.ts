@@ -54,7 +54,7 @@ export async function turnOf(response: ServerResponse): Promise<void> {
   if (response.socket === null) throw new RequestAbortedError('its connection ended before its turn');
 }
 
-/** `Answer`, as `createServer` takes the class of its responses. */
+/** `Answer`, in the type that `createServer` expects. */
 export const answerClass = Answer as unknown as NonNullable<ServerOptions['ServerResponse']>;
 
 /** The X-Request-Id of the request, or a new id if it has none or a malformed one. */

@@ -86,5 +86,5 @@ class IncomingRequest extends IncomingMessage {
   }
 }
 
-/** `IncomingRequest`, as `createServer` takes the class of its requests. */
+/** `IncomingRequest`, in the type that `createServer` expects. */
 export const requestClass = IncomingRequest as unknown as NonNullable<ServerOptions['IncomingMessage']>;

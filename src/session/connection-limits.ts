@@ -24,6 +24,7 @@ export class ConnectionLimits {
     else this.#userMax.set(user, Math.max(1, userConnectionsMax - (userConnectionsMax > 3 ? 2 : 1)));
   }
 
+  /** How many connections may be in use. Idle ones count as free: each can be closed to make room for another. */
   of(user: string): SharedLimit {
     const max = Math.min(this.#connectionsMax, this.#databaseMax);
     const share =

@@ -554,7 +554,7 @@ t.test(
   },
 );
 
-t.test('a lease knows whether its session is held, and with it whether a statement stands alone', async (t) => {
+t.test('a lease knows whether its session is pinned, and so whether a statement is alone', async (t) => {
   const { lease, connection } = await openLease(t);
   const state = { schema: null, variables: {}, inTransaction: true, isHeld: true, isChanged: true };
   t.equal(lease.isPinned, false);
@@ -573,7 +573,7 @@ t.test('a lease knows whether its session is held, and with it whether a stateme
   connection.post({ type: 'news', statement: 3, end, session: state, idle: true });
   await once(lease, 'idle');
   lease.run(request, 'clean', new Recorder());
-  t.equal(lease.isPinned, false, 'whatever was held goes with a clean statement');
+  t.equal(lease.isPinned, false, 'a clean statement ends the state of the session');
 });
 
 for (const isHeld of [false, true]) {
