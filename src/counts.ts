@@ -1,4 +1,4 @@
-/** How many there are of each, by name; those of which there are none take no room. */
+/** Counters by name. A counter that is 0 takes no memory. */
 export class Counts {
   readonly #counts = new Map<string, number>();
 

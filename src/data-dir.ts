@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path';
 
 /**
- * Makes the data directory if there is none, and checks that files can be written to it and to those of the given folders
- * that exist: an earlier run may have made them as another user.
+ * Makes the data directory if it does not exist, and checks that it and the given folders are writable. An earlier run may have
+ * made the folders as another user; those that do not exist are skipped.
  * @throws Error of one line that names the folder
  */
 export function prepareDataDir(dataDir: string, folders: readonly string[]): void {
@@ -17,8 +17,8 @@ export function prepareDataDir(dataDir: string, folders: readonly string[]): voi
 }
 
 /**
- * Makes a folder and its missing parents. `mkdirSync` with `recursive` never returns below /proc: there `mkdir` fails with
- * ENOENT although the parent exists, and Node then makes the parent and tries again, without end.
+ * Makes a folder and its missing parents. `mkdirSync` with `recursive` never returns below /proc: `mkdir` fails there with ENOENT
+ * although the parent exists, and Node makes the parent and retries forever.
  */
 export function makeFolder(path: string): void {
   const missing: string[] = [];

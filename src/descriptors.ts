@@ -5,20 +5,20 @@ import type { Observe } from './events.ts';
 import { isOutOfDescriptors } from './troubles.ts';
 
 const checkMs = 1_000;
-/** Has an entry for each (Linux, proc_pid_fd(5)). */
+/** It has an entry for each file descriptor (Linux, proc_pid_fd(5)). */
 const folder = '/proc/self/fd';
 
-/** The file descriptors that are open. Only on Linux. */
+/** The number of open file descriptors. Only on Linux. */
 export async function countDescriptors(): Promise<number> {
-  // Since Linux 6.2 the size of the folder is their number; before, it is 0.
+  // Since Linux 6.2 the size of the folder is the number of its entries; before, it is 0.
   const { size } = await stat(folder);
   return size > 0 ? size : (await readdir(folder)).length;
 }
 
 /**
- * Opens a file now and then, and reports when there is no descriptor for it. Nothing else does: if there is none for a new
- * connection, libuv closes the connection without a word to Node (libuv, uv__emfile_trick).
- * @returns ends the checks
+ * Opens a file every second, and reports if there is no file descriptor for it. Nothing else reports this: if there is none for
+ * a new connection, libuv closes the connection without an event (libuv, uv__emfile_trick).
+ * @returns a function that ends the checks
  */
 export function watchDescriptors(observe: Observe): () => void {
   const timer = setInterval(() => {
@@ -30,7 +30,7 @@ export function watchDescriptors(observe: Observe): () => void {
   return () => clearInterval(timer);
 }
 
-/** How many file descriptors the process may have (proc(5), "/proc/pid/limits"); Infinity where the system does not say. */
+/** The limit of file descriptors (proc(5), "/proc/pid/limits"); Infinity if the system does not report it. */
 export function descriptorsMax(): number {
   try {
     const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1];

@@ -1,16 +1,16 @@
 import type { TroubleName } from './troubles.ts';
 
-/** Everything worth telling about a running server. The log is one consumer; others can be added beside it. */
+/** The events of a running server, for the log, the metrics and the troubles. */
 export type ServiceEvent =
   | { readonly type: 'listening'; readonly address: string }
-  /** There may be fewer than --http_connections_max. */
+  /** The limit of file descriptors allows fewer connections than --http_connections_max. */
   | { readonly type: 'http_connections_limited'; readonly reason: string }
   | { readonly type: 'draining'; readonly queries: number; readonly drainMs: number }
   | { readonly type: 'stopped' }
-  /** Passwords and rows can be read on their way. */
+  /** The server listens without TLS on an address that other machines can reach. */
   | { readonly type: 'listening_unprotected'; readonly address: string; readonly advice: string }
   | { readonly type: 'certificate_renewed'; readonly file: string }
-  /** The certificate in use stays in use. */
+  /** The server keeps the certificate that it has. */
   | { readonly type: 'certificate_refused'; readonly reason: string }
   /** SIGHUP had no effect. */
   | { readonly type: 'nothing_reloaded'; readonly reason: string }
@@ -35,12 +35,12 @@ export type ServiceEvent =
       readonly runningMs: number;
       readonly rows: number;
       readonly bytes: number;
-      /** The part of the bytes that went by disk. */
+      /** The part of `bytes` that was written to disk. */
       readonly spilledBytes: number;
       /** Only with --log_sql; a long statement is cut. */
       readonly sql?: string | undefined;
     }
-  /** Rows of a statement that had succeeded were lost before they were read, for `reason`; its readers get an error. */
+  /** Rows of a statement that had succeeded were lost before they were read. Its readers get an error. */
   | {
       readonly type: 'rows_lost';
       readonly query: string;
@@ -55,7 +55,7 @@ export type ServiceEvent =
   | { readonly type: 'session_opened'; readonly session: string; readonly user: string }
   | { readonly type: 'session_ended'; readonly session: string; readonly user: string; readonly reason: string }
   | {
-      /** Told once in the minute for which it lasts at the most. */
+      /** Reported once per block, which lasts a minute at most. */
       readonly type: 'user_blocked';
       readonly user: string;
       readonly failures: number;
@@ -63,22 +63,22 @@ export type ServiceEvent =
     }
   | { readonly type: 'connection_lost'; readonly user: string; readonly reason: string }
   | { readonly type: 'worker_failed'; readonly error: Error }
-  /** So many statements were killed that ran on in the database, on connections that were lost. */
+  /** Statements that still ran in the database, on connections that were lost, have been killed. */
   | { readonly type: 'orphans_ended'; readonly connections: number }
-  /** If the process is killed, what it runs in the database runs on. */
+  /** There is no journal: if the process is killed, its statements run on in the database. */
   | { readonly type: 'journal_failed'; readonly error: Error }
   | { readonly type: 'accept_failed'; readonly error: Error }
   /** A check found no file descriptor left. */
   | { readonly type: 'descriptors_exhausted'; readonly reason: string }
-  /** A connection of a client was closed at once: there were as many as there may be. */
+  /** A connection of a client was closed at once, since the limit was reached. */
   | { readonly type: 'http_connection_refused'; readonly reason: string }
   /** The database could not be reached, or refused a connection for a reason other than its login. */
   | { readonly type: 'connect_failed'; readonly reason: string; readonly isOutOfDescriptors: boolean }
-  /** The database refused a connection because it has as many as it accepts. */
+  /** The database refused a connection because its limit of connections is reached. */
   | { readonly type: 'database_full'; readonly reason: string }
-  /** The database does not accept what --mysql_url says. */
+  /** The database does not accept the user, password or schema of --mysql_url. */
   | { readonly type: 'database_login_refused'; readonly reason: string }
-  /** A client's user or password was wrong, or was not tried because too many had been. */
+  /** A client's user or password was wrong, or the user is blocked after too many wrong passwords. */
   | { readonly type: 'login_failed'; readonly user: string; readonly reason: string; readonly isBlocked: boolean }
   | { readonly type: 'trouble_began'; readonly trouble: TroubleName; readonly reason: string }
   | {
@@ -101,16 +101,16 @@ export type ServiceEvent =
       readonly type: 'request_refused';
       readonly status: number;
       readonly reason: string;
-      /** Of bytes that are not HTTP there is only the address. */
+      /** Left out, as most members, for bytes that are not HTTP. */
       readonly method?: string;
       /** Without the query string. */
       readonly path?: string;
-      /** As the request says, whether or not the password is right; null if it says none. */
+      /** The user name in the request, whether or not the password is right; null: none. */
       readonly user?: string | null;
       readonly requestId?: string;
       readonly client: string;
     }
-  /** The log could not be written as fast as it was filled. */
+  /** Lines were dropped because the log could not be written fast enough. */
   | { readonly type: 'log_lines_dropped'; readonly lines: number }
   | { readonly type: 'embedded_database'; readonly message: string };
 

@@ -1,6 +1,6 @@
 import { randomFillSync } from 'node:crypto';
 
-/** Random bits are drawn for many ids at once, as to draw them costs much more than to take them. */
+/** Random bytes for many ids, since one call of the generator costs much more than its bytes. */
 const random = Buffer.alloc(16 * 256);
 let taken = random.length;
 
@@ -14,7 +14,7 @@ export function newQueryId(): string {
   return Date.now().toString(16).padStart(12, '0') + randomHex();
 }
 
-/** When a query of that id was begun, in milliseconds since 1970; null if it is no id of a query. */
+/** When the query of that id was begun, in milliseconds since 1970; null if the id is malformed. */
 export function timeOfQueryId(id: string): number | null {
   return /^[0-9a-f]{44}$/.test(id) ? Number.parseInt(id.slice(0, 12), 16) : null;
 }
@@ -29,7 +29,7 @@ function randomHex(): string {
   return random.toString('hex', taken - 16, taken);
 }
 
-/** An id that a client has given, if it is safe in a message; else the other text. */
+/** An id from a client, if it is safe in a message; else the other text. */
 export function shownId(id: string, otherwise: string): string {
   return /^[\w.-]{1,64}$/.test(id) ? id : otherwise;
 }

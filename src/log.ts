@@ -3,10 +3,10 @@ import type { Config } from './config/config.ts';
 import type { Observe, ServiceEvent } from './events.ts';
 import { isOutOfDescriptors } from './troubles.ts';
 
-/** Limit of the memory for lines that wait to be written. Further lines are dropped and counted. */
+/** Limit of the memory for lines that are not written yet. Further lines are dropped and counted. */
 const bufferedBytesMax = 8 * 1024 * 1024;
 
-/** Lines are written together, as a write costs more than a line: at this length in characters, or after this time. */
+/** Lines are written in batches, since a write costs more than a line: at this length in characters, or after this time. */
 const writeCharacters = 32 * 1024;
 const writeMs = 10;
 
@@ -20,11 +20,11 @@ export interface Log {
 }
 
 /**
- * Writes events as JSON lines to standard error; standard output is for people. Writing does not block the thread. Lines that
- * still wait are written when the process exits.
+ * Writes events as JSON lines to standard error; standard output is for people. Writing does not block the thread. The rest of
+ * the lines is written when the process exits.
  */
 export function openLog(level: Config['log']['logLevel']): Log {
-  // With each write, pino measures its whole buffer again. So it is given many lines at once.
+  // With each write, pino measures its whole buffer again, so many lines are passed at once.
   let lines = '';
   let isWriteDue = false;
   const write = (): void => {
@@ -47,7 +47,7 @@ export function openLog(level: Config['log']['logLevel']): Log {
     if (lines.length >= writeCharacters) write();
     else if (!isWriteDue) writeLater();
   };
-  // The type of an event is the message of its line, not a member.
+  // The type of an event is the message of its line and not a member.
   const log = pino({ level, base: null, serializers: { type: () => undefined } }, { write: gather });
   const observe: Observe = (event) => {
     const eventLevel = levelOf(event);
@@ -83,7 +83,7 @@ function countDrops(destination: ReturnType<typeof pino.destination>, observe: O
   destination.on('error', () => {});
 }
 
-/** The standard members of an error. Other members stay out of the log: the driver's contain the statement. */
+/** The standard members of an error. Others are not logged: those of the driver's errors contain the statement. */
 function describe({ name, message, stack }: Error): object {
   return { type: name, message, stack };
 }

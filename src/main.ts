@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// It imports nothing statically: the modules take some tenths of a second to load, and signals may come meanwhile.
+// There are no static imports: the modules take some tenths of a second to load, and the signal handler must be set before.
 
-// The default is to end the process. Until the options are read there is nothing to read again.
+// By default, SIGHUP ends the process. Until the options are read there is nothing to reload.
 process.on('SIGHUP', () => {});
-// In place of the flags, which may have passwords in them and which every user of this machine could read.
+// Hides the flags, which may contain passwords, from other users of this machine.
 process.title = 'sluice';
 
 const { run } = await import('./run.ts');

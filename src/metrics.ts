@@ -2,28 +2,29 @@ import type { Registry } from 'prom-client';
 import { type MemberName, memberName } from './config/option.ts';
 import { countDescriptors } from './descriptors.ts';
 import type { Observe, ServiceEvent } from './events.ts';
+import { Histogram, Total } from './metric-values.ts';
 import { version } from './version.ts';
 
-/** Current values of the running server: bytes, or counts. */
+/** Current values of the running server. They are read when the metrics are. */
 export interface Levels {
-  readonly queries: () => number;
-  readonly waitingStatements: () => number;
-  readonly sessions: () => number;
-  readonly connections: () => number;
+  readonly queries: number;
+  readonly waitingStatements: number;
+  readonly sessions: number;
+  readonly connections: number;
   /** 1 or 0. */
-  readonly databaseUp: () => number;
-  readonly heldBytes: () => number;
-  readonly reservedBytes: () => number;
-  readonly largeRowBytes: () => number;
-  readonly waitingLargeRows: () => number;
-  readonly requestBytes: () => number;
-  readonly spilledBytes: () => number;
-  readonly httpConnections: () => number;
+  readonly databaseUp: number;
+  readonly heldBytes: number;
+  readonly reservedBytes: number;
+  readonly largeRowBytes: number;
+  readonly waitingLargeRows: number;
+  readonly requestBytes: number;
+  readonly spilledBytes: number;
+  readonly httpConnections: number;
   /** Responses by their HTTP status. */
-  readonly responses: () => ReadonlyMap<number, number>;
+  readonly responses: ReadonlyMap<number, number>;
 }
 
-/** The values of the options that limit what the levels show. */
+/** The values of the options that limit the levels. */
 export type Limits = Readonly<Record<MemberName<keyof typeof limits>, number>>;
 
 type Gauges = Readonly<Record<string, readonly [help: string, value: () => number]>>;
@@ -46,25 +47,22 @@ export interface MetricsText {
   readonly text: string;
 }
 
-/** Upper bounds in seconds. */
-const durationBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800];
-
 /**
- * Metrics of the library that list all handles or descriptors, on the main thread: with 20,000 connections that takes 100 ms.
- * The descriptors are counted in another way.
+ * Default metrics that list all handles or descriptors on the main thread: with 20,000 connections that takes 100 ms. The
+ * descriptors are counted in another way.
  */
 const slowDefaults = [
   ...['process_open_fds', 'nodejs_active_handles', 'nodejs_active_handles_total'],
   ...['nodejs_active_resources', 'nodejs_active_resources_total'],
 ];
 
-/** In so much time, so much is spent on readings. */
+/** In `readingsMs`, at most `readMsMax` is spent on readings. */
 const readingsMs = 1_000;
 const readMsMax = 100;
 
 /**
- * Counts events, and gives the counts and the levels in the text format of Prometheus. Counting adds to a number here; the
- * library is loaded at the first reading, because loading it would slow down the start.
+ * Counts events, and formats the counts and the levels for Prometheus. The library is loaded at the first reading, because
+ * loading it would slow down the start; counting does not need it.
  */
 export class Metrics {
   readonly #totals: Total[] = [];
@@ -104,7 +102,7 @@ export class Metrics {
     'event',
   );
 
-  /** The last reading, and what the readings since then have taken. */
+  /** The last reading, and the time that the readings since `since` have taken. */
   #last: { readonly text: MetricsText; readonly since: number; readonly tookMs: number } | null = null;
   #reading: Promise<MetricsText> | null = null;
   #levels: Levels | null = null;
@@ -141,13 +139,16 @@ export class Metrics {
     }
   };
 
-  /** Levels are asked for at each reading. */
+  /** @param levels read at each reading */
   watch(levels: Levels, limits: Limits): void {
     this.#levels = levels;
     this.#limits = limits;
   }
 
-  /** Anybody may ask, and each reading takes milliseconds: if many are asked for, they get the last one. */
+  /**
+   * The metrics as text. They need no login, and a reading takes milliseconds: if readings take too much time, the last one is
+   * reused.
+   */
   async read(): Promise<MetricsText> {
     if (this.#last !== null && performance.now() - this.#last.since < readingsMs) {
       if (this.#last.tookMs >= readMsMax) return this.#last.text;
@@ -190,7 +191,7 @@ export class Metrics {
     }
     // The library's own histogram takes observations one by one; these are counted already.
     for (const histogram of this.#histograms) registry.registerMetric(histogram.under(prefixed) as never);
-    const responses = this.#levels?.responses ?? (() => new Map<number, number>());
+    const levels = this.#levels;
     new Counter({
       name: prefixed('http_responses_total'),
       help: 'HTTP responses, by status.',
@@ -198,7 +199,7 @@ export class Metrics {
       registers: [registry],
       collect() {
         this.reset();
-        for (const [status, count] of responses()) this.inc({ status }, count);
+        for (const [status, count] of levels?.responses ?? []) this.inc({ status }, count);
       },
     });
     for (const [name, [help, value]] of Object.entries(this.#gauges())) {
@@ -237,33 +238,39 @@ export class Metrics {
     const [levels, values] = [this.#levels, this.#limits];
     if (levels === null || values === null) return {};
     const gauges: Record<string, readonly [help: string, value: () => number]> = {
-      queries: ['Queries that the server remembers: running, not yet read to their end, or read.', levels.queries],
-      waiting_statements: ['Statements that wait for a connection or for memory.', levels.waitingStatements],
-      sessions: ['Sessions that are kept between statements.', levels.sessions],
-      connections: ['Connections to the database: in use, idle, and being opened.', levels.connections],
+      queries: [
+        'Queries that the server remembers: running, not yet read to their end, or read.',
+        () => levels.queries,
+      ],
+      waiting_statements: ['Statements that wait for a connection or for memory.', () => levels.waitingStatements],
+      sessions: ['Sessions that are kept between statements.', () => levels.sessions],
+      connections: ['Connections to the database: in use, idle, and being opened.', () => levels.connections],
       database_up: [
         '1 if the database accepts connections and the login of --mysql_url, as far as is known, else 0.',
-        levels.databaseUp,
+        () => levels.databaseUp,
       ],
-      http_connections: ['Open HTTP connections of clients.', levels.httpConnections],
-      buffered_bytes: ['Memory that holds rows which clients have not read yet, in bytes.', levels.heldBytes],
+      http_connections: ['Open HTTP connections of clients.', () => levels.httpConnections],
+      buffered_bytes: ['Memory that holds rows which clients have not read yet, in bytes.', () => levels.heldBytes],
       reserved_bytes: [
         'Memory reserved for rows, in bytes: those that are held, and those that statements may still send.',
-        levels.reservedBytes,
+        () => levels.reservedBytes,
       ],
       large_row_bytes: [
         'Memory reserved for rows of 1 MiB and more that are received from the database or written to disk, in bytes.',
-        levels.largeRowBytes,
+        () => levels.largeRowBytes,
       ],
       waiting_large_rows: [
         'Rows of 1 MiB and more that the database waits to send because there is no memory for them.',
-        levels.waitingLargeRows,
+        () => levels.waitingLargeRows,
       ],
       request_bytes: [
         'Memory reserved for requests, in bytes: bodies, statements and their parameters.',
-        levels.requestBytes,
+        () => levels.requestBytes,
       ],
-      spilled_bytes: ['Disk space that holds rows which clients have not read yet, in bytes.', levels.spilledBytes],
+      spilled_bytes: [
+        'Disk space that holds rows which clients have not read yet, in bytes.',
+        () => levels.spilledBytes,
+      ],
     };
     for (const [option, name] of Object.entries(limits) as [keyof typeof limits, string][]) {
       gauges[name] = [`The value of the option --${option}.`, () => values[memberName(option)]];
@@ -284,65 +291,7 @@ export class Metrics {
   }
 }
 
-/** A count, by one label at most; without one it stands under ''. */
-class Total {
-  readonly name: string;
-  readonly help: string;
-  readonly label: string | null;
-  readonly values = new Map<string, number>();
-
-  constructor(name: string, help: string, label: string | null) {
-    this.name = name;
-    this.help = help;
-    this.label = label;
-    if (label === null) this.values.set('', 0);
-  }
-
-  add(value: number, label = ''): void {
-    this.values.set(label, (this.values.get(label) ?? 0) + value);
-  }
-}
-
-/** Durations, counted by the smallest bound that they do not exceed. */
-class Histogram {
-  readonly #name: string;
-  readonly #help: string;
-  readonly #counts = new Float64Array(durationBounds.length + 1);
-  #sum = 0;
-
-  constructor(name: string, help: string) {
-    this.#name = name;
-    this.#help = help;
-  }
-
-  add(seconds: number): void {
-    let index = 0;
-    while (index < durationBounds.length && seconds > (durationBounds[index] as number)) index++;
-    this.#counts[index] = (this.#counts[index] as number) + 1;
-    this.#sum += seconds;
-  }
-
-  /** The interface that prom-client needs to print a metric. */
-  under(prefixed: (name: string) => string): object {
-    const name = prefixed(this.#name);
-    return { name, get: async () => ({ name, help: this.#help, type: 'histogram', values: this.#values(name) }) };
-  }
-
-  #values(name: string): object[] {
-    let count = 0;
-    const buckets = [...this.#counts].map((inBucket, index) => {
-      count += inBucket;
-      return { metricName: `${name}_bucket`, labels: { le: durationBounds[index] ?? '+Inf' }, value: count };
-    });
-    return [
-      ...buckets,
-      { metricName: `${name}_sum`, labels: {}, value: this.#sum },
-      { metricName: `${name}_count`, labels: {}, value: count },
-    ];
-  }
-}
-
-/** One event for several who observe. */
+/** Passes each event to several observers. */
 export function observeWith(...observers: readonly Observe[]): Observe {
   return (event: ServiceEvent) => {
     for (const observe of observers) observe(event);

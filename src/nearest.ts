@@ -1,10 +1,10 @@
-/** The distance past which a word is taken for another one, as a part of its length. */
+/** The largest distance of a misspelling, as a fraction of its length. */
 const distanceMax = 0.4;
 
 /**
- * The word of `words` that `typed` was most likely meant to be, or null if none is near. The distance counts letters that
- * are inserted, removed, replaced, or swapped with their neighbour (Damerau–Levenshtein, optimal string alignment). If none
- * is near, it is the only word that ends with what was typed (`port`: `http_handler_port`), or with its last two parts or more
+ * The word of `words` that `typed` is probably a misspelling of; null if none is near. The distance counts letters that are
+ * inserted, removed, replaced, or swapped with their neighbour (Damerau–Levenshtein, optimal string alignment). If none is
+ * near, it is the only word that ends with `typed` (`port`: `http_handler_port`), or with at least two of its last parts
  * (`whole_results_max`: `single_page_results_max`).
  */
 export function nearest(typed: string, words: readonly string[]): string | null {

@@ -32,7 +32,7 @@ import { Troubles } from './troubles.ts';
 import type { WorkerLimits } from './wire/messages.ts';
 import { SpillUsage } from './wire/spill-usage.ts';
 
-/** A replaced thread keeps its slot, with the rows that it has on disk, until it has ended. */
+/** A thread that was replaced keeps its slot, with the counts of its rows on disk, until it has ended. */
 const slotsPerThread = 4;
 
 /** The parts of the server that `Service` starts and stops. */
@@ -94,7 +94,7 @@ export function buildParts(
       ...config.connections,
       connectionsPerUserMax: connectionsPerUserMax(config.connections),
       defaultDatabase: database.name,
-      // Each login opens a connection, which the statement that it was for is to find.
+      // Each login opens a connection, and the statement that follows it must be able to use that connection.
       connectionAgeMs: Math.max(config.users.authCacheMs, 1_000),
       loginWaitMs: config.database.connectTimeoutMs,
       largeRowMemory: largeRows,
@@ -107,7 +107,7 @@ export function buildParts(
   const queries = new Queries({ ...config.queries, logSql: config.log.logSql }, observe);
   const requestMemory = new RequestMemory(requestMemoryLimit(config.memory));
   const queue = new Queue(config.queue, (user) => buffers.hasRoomFor(user));
-  leases.onFree = () => queue.advance();
+  leases.on('free', () => queue.advance());
   buffers.onRoom = () => {
     largeRows.advance();
     queue.advance();
@@ -145,19 +145,45 @@ export function buildParts(
   const server: HttpServer = new HttpServer({ ...config.listening, ...config.http, ...security }, site, observe);
 
   const levels: Levels = {
-    queries: () => queries.size,
-    waitingStatements: () => queue.size,
-    sessions: () => sessions.size,
-    connections: () => leases.size,
-    databaseUp: () => (troubles.has('database_unavailable') || troubles.has('database_login_refused') ? 0 : 1),
-    heldBytes: () => buffers.heldBytes,
-    reservedBytes: () => buffers.reservedBytes,
-    largeRowBytes: () => largeRows.reservedBytes,
-    waitingLargeRows: () => largeRows.waiting,
-    requestBytes: () => requestMemory.reservedBytes,
-    spilledBytes: () => spillUsage.bytes,
-    httpConnections: () => server.connections,
-    responses: () => server.responses,
+    get queries() {
+      return queries.size;
+    },
+    get waitingStatements() {
+      return queue.size;
+    },
+    get sessions() {
+      return sessions.size;
+    },
+    get connections() {
+      return leases.size;
+    },
+    get databaseUp() {
+      return troubles.has('database_unavailable') || troubles.has('database_login_refused') ? 0 : 1;
+    },
+    get heldBytes() {
+      return buffers.heldBytes;
+    },
+    get reservedBytes() {
+      return buffers.reservedBytes;
+    },
+    get largeRowBytes() {
+      return largeRows.reservedBytes;
+    },
+    get waitingLargeRows() {
+      return largeRows.waiting;
+    },
+    get requestBytes() {
+      return requestMemory.reservedBytes;
+    },
+    get spilledBytes() {
+      return spillUsage.bytes;
+    },
+    get httpConnections() {
+      return server.connections;
+    },
+    get responses() {
+      return server.responses;
+    },
   };
   metrics.watch(levels, {
     ...config.queries,
@@ -212,7 +238,7 @@ function workerLimits({ database, requests, results, disk }: Config): WorkerLimi
 function openOrphans(config: Config, database: DatabaseConfig, workers: WorkerPool, observe: Observe): Orphans {
   const { address, user, password } = database;
   const place = 'socketPath' in address ? address.socketPath : `${address.host}:${address.port}`;
-  const journal = new Journal(journalFolder(config.disk), place, (error) => observe({ type: 'journal_failed', error }));
+  const journal = new Journal(journalFolder(config.disk), place, observe);
   const login = user === '' ? null : { user, password, database: null };
   return new Orphans({ retryMs: config.database.pingMs, login }, journal, workers, observe);
 }

@@ -1,13 +1,13 @@
 /**
- * Why a request is refused, by what has to change: the user name or password, what the user already has, the server, or the
- * request itself, which contradicts an earlier one.
+ * Why a request is refused: its user name or password is wrong, the user has too many of something, the server cannot take it,
+ * or it contradicts an earlier request.
  */
 export type RefusalReason = 'denied' | 'too many' | 'unavailable' | 'conflict';
 
 /** A request is refused before its statement runs. */
 export class RefusalError extends Error {
   readonly reason: RefusalReason;
-  /** When the client may well try again. */
+  /** For the Retry-After header. */
   readonly retryAfterSecs: number;
 
   constructor(message: string, reason: RefusalReason, retryAfterSecs = 1) {
@@ -17,7 +17,7 @@ export class RefusalError extends Error {
   }
 }
 
-/** The client went away before its request was done; there is nobody to answer. */
+/** The client has disconnected, so there is nobody to answer. */
 export class RequestAbortedError extends Error {
   override readonly name = 'RequestAbortedError';
 }

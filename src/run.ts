@@ -4,7 +4,7 @@ import { readCommand } from './config/read-command.ts';
 import type { Service } from './service.ts';
 import { version } from './version.ts';
 
-/** Exit codes of a process that a signal ended (POSIX shells: 128 + the signal's number). */
+/** Exit codes after a second signal (POSIX shells: 128 + the signal's number). */
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 
 /** Executes the command line. The server runs until a signal ends it. */
@@ -29,7 +29,7 @@ async function start(): Promise<void> {
     return;
   }
   const { config } = command;
-  // Loading the server takes tenths of a second, which --help and the report of a wrong option do not need.
+  // Loading the server takes tenths of a second, and --help and errors in options do not need it.
   const [{ openLog }, { Service: ServiceClass }] = await Promise.all([import('./log.ts'), import('./service.ts')]);
   // A terminal that is closed does not end the server.
   process.stdout.on('error', () => {});
@@ -55,7 +55,7 @@ async function start(): Promise<void> {
         process.stdout.write(
           `sluice stops when its results are read, in ${config.stopping.drainMs / 1_000} s at the latest; a second signal stops it at once\n`,
         );
-        // A second signal makes this end too, at about the same time; the exit code is then that of the signal.
+        // After a second signal, this promise resolves too, and the exit code is that of the signal.
         void service.stop().then(() => {
           if (signals === 1) exit(0);
         });

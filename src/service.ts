@@ -10,9 +10,12 @@ import { HostNames } from './http/host-names.ts';
 import type { HttpSecurity } from './http/server.ts';
 import { buildParts, journalFolder, type Parts, spillFolder } from './parts.ts';
 
-/** How long statements may take to end when the server is told to stop at once. */
-const abortMs = 1_000;
-/** A stopping server answers requests for at least this long, so that clients see an answer and not a closed connection. */
+/**
+ * How long the kills of an abort may take. MariaDB can take two seconds to answer a kill, and a busy machine longer. If the
+ * database does not answer, its statements are left to the next process (see `Orphans`).
+ */
+const abortMs = 10_000;
+/** A stopping server answers requests for at least this long, so that clients get an answer and not a closed connection. */
 const noticeMs = 1_000;
 /** How long the answers in progress may take after the server has stopped accepting connections. */
 const answerMs = 2_000;
@@ -50,7 +53,7 @@ export class Service {
    */
   static async start(given: Config, observe: Observe, signal: AbortSignal): Promise<Service> {
     const { listening, database, disk } = given;
-    // Mistakes in these are reported before the private database is made, which takes time.
+    // Errors in these options are reported before the private database is made, which takes seconds.
     const security: HttpSecurity = {
       certificate: listening.tlsCert === '' ? null : await readCertificate(listening.tlsCert, listening.tlsKey),
       hostNames: new HostNames(listening.httpHandlerHost, listening.httpHostNames),
@@ -64,12 +67,12 @@ export class Service {
         dataDir: disk.dataDir,
         startTimeoutMs: database.embeddedStartMs,
         signal,
-        say: (message) => observe({ type: 'embedded_database', message }),
+        observe,
       });
       const { socketPath, user, password, database: name } = embedded;
       target = { address: { socketPath }, name, user, password };
     }
-    // A process that was killed may have left a file that it had just made.
+    // Files are unlinked after they are opened: a process that was killed in between has left one.
     await rm(spillFolder(disk), { recursive: true, force: true }).catch(() => {});
     const config = withinDescriptors(given, descriptorsMax());
     const parts = buildParts(config, observe, target, embedded, security);
@@ -86,12 +89,12 @@ export class Service {
       if (security.certificate === null && !parts.server.isLoopback) {
         observe({ type: 'listening_unprotected', address: url, advice: unprotected });
       }
-      // Logs at the start that the database is unavailable, or that it refuses the user in --mysql_url.
+      // If the database is unavailable, or refuses the user of --mysql_url, that is logged at the start.
       void parts.readiness.whyNot().catch(() => {});
       return new Service(config, observe, parts, url);
     } catch (error) {
+      parts.orphans?.close(true);
       parts.leases.close();
-      parts.orphans?.close();
       await parts.workers[Symbol.asyncDispose]();
       await embedded?.stop();
       throw error;
@@ -100,7 +103,7 @@ export class Service {
 
   /** Reads the certificate and its key again. If they cannot be used, the server keeps those that it has. */
   reload(): Promise<void> {
-    // One at a time, so that the files that were read last are the ones in use.
+    // One at a time, so that the files that were read last are used.
     this.#reloaded = this.#reloaded.then(() => this.#reload());
     return this.#reloaded;
   }
@@ -122,7 +125,7 @@ export class Service {
     }
   }
 
-  /** Lets running results be read for a while, then cancels the rest and ends everything. */
+  /** Lets results be read for a while, cancels the rest, and ends the server. */
   async stop(): Promise<void> {
     const { drainMs, drainIdleMs } = this.#config.stopping;
     const { engine, server, queries } = this.#parts;
@@ -133,7 +136,7 @@ export class Service {
     await this.#end(this.#config.database.killTimeoutMs, answerMs);
   }
 
-  /** Cancels everything and ends it. Waits only until the database has received the kills. */
+  /** Cancels all statements and ends the server, without waiting for results to be read. */
   async abort(): Promise<void> {
     this.#parts.engine.drain();
     await this.#end(abortMs, 0);
@@ -143,15 +146,15 @@ export class Service {
     const parts = this.#parts;
     parts.troubles.close();
     this.#stopDescriptorChecks();
-    // First, as a statement that ends would otherwise start the next one in the queue.
+    // The queue is closed first: otherwise each statement that is cancelled would start the next one.
     parts.queue.close();
     parts.queries.cancelAll();
-    await parts.leases.settled(killMs);
+    // Before the connections are closed: the journal would forget those whose statement may still run.
+    parts.orphans?.close(await parts.leases.settled(killMs));
     parts.sessions.endAll('the server is stopping');
     parts.leases.close();
-    parts.orphans?.close();
     await parts.server.close(answerMs);
-    // Until now a client could request the last answer of its query.
+    // Until now, clients could poll their queries.
     parts.queries.close();
     await parts.bodyParser[Symbol.asyncDispose]();
     await parts.workers[Symbol.asyncDispose]();
@@ -160,10 +163,10 @@ export class Service {
   }
 }
 
-/** Descriptors that no option limits: the program's files, its threads, kills, and connections that are being closed. */
+/** File descriptors that no option limits: the program's files, its threads, kills, and connections that are being closed. */
 const otherDescriptors = 256;
 
-/** The config with as many HTTP connections as leave descriptors for the database and for rows on disk. */
+/** Lowers --http_connections_max so that there are file descriptors for the database and for rows on disk. */
 function withinDescriptors(config: Config, descriptors: number): Config {
   const { http, connections, users, queries } = config;
   const needed = connections.connectionsMax + users.loginsMax + queries.unreadPerUserMax + otherDescriptors;

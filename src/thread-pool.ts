@@ -4,11 +4,11 @@ import type { Observe } from './events.ts';
 export type ThreadPool = Piscina;
 
 export interface ThreadPoolOptions {
-  /** The file that the threads run. Compiled code runs from the build's folder, where it is JavaScript. */
+  /** The file that the threads run: JavaScript in the folder of the build. */
   readonly file: URL;
   readonly minThreads: number;
   readonly maxThreads: number;
-  /** How long a thread above the minimum waits for a task before it ends. */
+  /** How long a thread above the minimum is kept without a task. */
   readonly idleTimeout?: number;
   readonly youngGenerationMb: number;
 }
@@ -19,12 +19,11 @@ export function openThreadPool(options: ThreadPoolOptions, observe: Observe): Th
     ...others,
     filename: file.href,
     resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
-    // The default blocks a thread while it waits for tasks, with every socket that it serves, and costs the main thread a system
-    // call to wake it.
+    // By default, a thread that waits for a task is blocked, with all of its sockets, and waking it costs a system call.
     atomics: 'disabled',
   });
-  // Piscina starts another thread in place of one that failed. It tells of the failure by this event if the thread had no
-  // task, and else by the task.
+  // Piscina replaces a thread that failed. If the thread has no task, it reports the failure by this event, and otherwise by
+  // rejecting the task.
   pool.on('error', (error: Error) => observe({ type: 'worker_failed', error }));
   return pool;
 }

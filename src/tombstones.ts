@@ -1,6 +1,6 @@
 /**
- * The key of a user's query or session. Clients may choose ids, which are unique per user only. The length keeps two pairs apart
- * whose user and id join to the same text.
+ * The key of a user's query or session. Clients may choose ids, which are unique per user only. With the length, two pairs of
+ * user and id never have the same key.
  */
 export function ownedKey(owner: string, id: string): string {
   return `${owner.length}:${owner}${id}`;
@@ -12,7 +12,7 @@ export interface Tombstone {
   readonly code: number | null;
 }
 
-/** One user's tombstones in two generations. When the newer one is old enough, it replaces the older one, which is dropped whole. */
+/** One user's tombstones in two generations. When the newer one is old enough, it replaces the older one, which is dropped. */
 class UserTombstones {
   newer = new Map<string, Tombstone>();
   older = new Map<string, Tombstone>();
@@ -23,12 +23,13 @@ class UserTombstones {
   }
 }
 
-/** The part of a user's tombstones, the oldest first, that is dropped to make room. */
+/** The fraction of a user's tombstones, the oldest first, that is dropped to make room. */
 const partDropped = 1 / 8;
 
 /**
- * Why queries or sessions were removed, for a while. No timer per id, and no scan to expire one. If there are too many, a user
- * makes room who has at least as many as the average user, so that one user's statements do not displace the tombstones of others.
+ * Remembers for a while why queries or sessions were removed. No timer per id, and no scan to expire one. If there are too
+ * many, those of a user with at least as many as the average user are dropped, so that one user's statements do not displace
+ * the tombstones of others.
  */
 export class Tombstones {
   readonly #keptMs: number;

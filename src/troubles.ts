@@ -1,6 +1,6 @@
 import type { Observe, ServiceEvent } from './events.ts';
 
-/** A condition that lasts and may fail many requests. It is logged when it begins and when it ends. */
+/** A lasting condition that may fail many requests. It is logged when it begins and when it ends. */
 export type TroubleName =
   | 'database_unavailable'
   | 'database_full'
@@ -10,9 +10,9 @@ export type TroubleName =
   | 'logins_failing';
 
 export interface TroubleOptions {
-  /** The trouble ends when so long nothing has failed. */
+  /** The trouble ends when nothing has failed for this long. */
   readonly quietMs: number;
-  /** Asked before the trouble ends: whether it is over. */
+  /** Checks before the end of the trouble whether it is over. */
   readonly isOver?: () => Promise<boolean>;
 }
 
@@ -28,7 +28,7 @@ interface Trouble {
 
 const descriptorErrors = new Set(['EMFILE', 'ENFILE']);
 
-/** Turns failures of the same cause into two events: one when the first occurs, one when they have ceased. */
+/** Turns failures of the same cause into two events: one at the first, and one when there were no more for a while. */
 export class Troubles {
   readonly #options: TroublesOptions;
   readonly #observe: Observe;
@@ -49,7 +49,7 @@ export class Troubles {
     if (name !== null && !this.#isClosed) this.#add(name, reasonOf(event));
   };
 
-  /** No more events follow: what fails while the service stops is no trouble. */
+  /** Emits no more events: failures while the service stops are no trouble. */
   close(): void {
     this.#isClosed = true;
     for (const { timer } of this.#active.values()) clearInterval(timer);
@@ -87,7 +87,7 @@ export class Troubles {
   }
 }
 
-/** Whether the process or the system has no file descriptor left. */
+/** Whether the process or the system has no free file descriptor. */
 export function isOutOfDescriptors(error: Error): boolean {
   return descriptorErrors.has((error as NodeJS.ErrnoException).code ?? '');
 }

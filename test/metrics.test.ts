@@ -46,7 +46,7 @@ t.test('B (attack): whoever asks for the metrics all the time gets the last read
   const levels = new Proxy(
     {},
     {
-      get: (_, name) => () => {
+      get: (_, name) => {
         if (name === 'responses') return new Map();
         if (name === 'sessions') readings++;
         return 0;

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { HttpError } from '../http/http-error.ts';
 import type { Reply } from '../http/reply.ts';
 import { type Match, type Route, Router } from '../http/router.ts';
-import type { Found, Site as HttpSite } from '../http/server.ts';
+import type { Found, Site as HttpSite } from '../http/site.ts';
 import type { Api } from './api.ts';
 
 interface ApiRoute extends Route {

@@ -18,39 +18,39 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { makeFolder } from '../data-dir.ts';
 import type { SystemUser } from './system-user.ts';
 
-/** The kernel's `sun_path` is 108 bytes (104 on some systems), and its last byte is a zero. */
+/** The size of the kernel's `sun_path` is 108 bytes (104 on some systems), with a zero at the end. */
 const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
 
 const SOCKET_NAME = 'mariadb.sock';
 const OUTSIDE_PREFIX = 'sluice-';
 
 /**
- * The folders and files of a private MariaDB, all below `<data_dir>/mariadb` and open to one user only: the one that
- * MariaDB runs as. If that is another than this process's, `<data_dir>/mariadb` itself stays this process's, and others
+ * The folders and files of a private MariaDB. All are below `<data_dir>/mariadb`, and only the user that MariaDB runs as can
+ * read them. If that is not the user of this process, `<data_dir>/mariadb` itself is owned by this process's user, and others
  * can enter it but not list it.
  */
 export class Folders {
   /** The real, absolute path of `<data_dir>/mariadb`. */
   readonly root: string;
-  /** The finished data directory. It exists if and only if a first start has been completed. */
+  /** The complete data directory. It exists if and only if a first start was completed. */
   readonly data: string;
-  /** The data directory of a first start that is under way, or was cut off. */
+  /** The data directory of a first start that is in progress, or was interrupted. */
   readonly unfinished: string;
   readonly log: string;
   readonly lock: string;
-  /** The only folder in which MariaDB may read and write files for SQL. Nothing but the proof is ever in it. */
+  /** The only folder in which SQL can read and write files. It contains nothing but the proof. */
   readonly files: string;
-  /** A file in it, which exists if the privileges have been set. */
+  /** A file in `files`, which exists if the privileges were set. */
   readonly proof: string;
   readonly temporary: string;
-  /** The user that MariaDB runs as; null: that of this process. */
+  /** The user that MariaDB runs as; null: the user of this process. */
   #user: SystemUser | null = null;
-  /** A folder with the socket and the pid file; a link to one elsewhere if this path is too long for a socket. */
+  /** A folder with the socket and the pid file. It is a link to a folder elsewhere if its path is too long for a socket. */
   readonly #run: string;
-  /** Where that link points to, should someone remove the whole data directory while the server runs. */
+  /** The target of that link. It is removed even if somebody removes the data directory while the server runs. */
   #outside: string | undefined;
 
-  /** Makes `dataDir` and the root if there are none. Throws the file system's error if it cannot. */
+  /** Makes `dataDir` and the root if they do not exist. Throws the file system's error if it cannot. */
   constructor(dataDir: string) {
     const root = join(resolve(dataDir), 'mariadb');
     makeFolder(root);
@@ -66,7 +66,10 @@ export class Folders {
     this.#run = join(this.root, 'run');
   }
 
-  /** Makes the root accessible, calls `choose` for the user that MariaDB will run as, and gives that user its folders. */
+  /**
+   * Makes the root accessible, and calls `choose` for the user that MariaDB will run as. That user owns its folders from then
+   * on.
+   */
   chooseUser(choose: () => SystemUser | null): SystemUser | null {
     if (process.getuid?.() !== 0) return null;
     const dataDir = dirname(this.root);
@@ -85,7 +88,7 @@ export class Folders {
     return existsSync(this.data);
   }
 
-  /** Removes what an earlier run left, and makes the folders of this one. Only the lock's holder may call it. */
+  /** Removes the files of an earlier run, and makes the folders of this one. Only the holder of the lock may call it. */
   prepare(): void {
     this.removeTransient();
     this.removeUnfinished();
@@ -101,12 +104,12 @@ export class Folders {
     this.#make(this.unfinished);
   }
 
-  /** Removes a first start that was cut off; a process of it that is about to die may still add a file. */
+  /** Removes the data of an interrupted first start. A process of it that is about to die may still add a file. */
   removeUnfinished(): void {
     rmSync(this.unfinished, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 });
   }
 
-  /** Makes the folder of the socket, open to its user only, and returns the socket's path. */
+  /** Makes the folder of the socket, which only its user can enter, and returns the path of the socket. */
   makeSocketPath(): string {
     const inside = join(this.#run, SOCKET_NAME);
     if (Buffer.byteLength(inside) <= SOCKET_PATH_BYTES_MAX) {
@@ -127,11 +130,11 @@ export class Folders {
     this.#give(path);
   }
 
-  /** Removes the socket, the pid file and every temporary file. Synchronous, and safe to call again. */
+  /** Removes the socket, the pid file and every temporary file. Synchronous. May be called again. */
   removeTransient(): void {
     const outside = this.#outside ?? this.#linked();
     if (outside !== undefined) rmSync(outside, { recursive: true, force: true });
-    // rmSync does not follow a link, so the next line removes a folder or a link alike.
+    // It may be a link, which rmSync does not follow.
     rmSync(this.#run, { recursive: true, force: true });
     rmSync(this.temporary, { recursive: true, force: true });
   }
@@ -147,7 +150,7 @@ export class Folders {
     const { uid, gid } = this.#user;
     const found = lstatSync(path);
     if (found.isDirectory()) for (const name of readdirSync(path)) this.#give(join(path, name));
-    // A hard link could be to a file outside the folder.
+    // A file with several hard links may also be outside the folder.
     else if (found.nlink > 1) return;
     if (found.uid !== uid || found.gid !== gid) lchownSync(path, uid, gid);
   }
@@ -156,7 +159,7 @@ export class Folders {
     try {
       if (!lstatSync(this.#run).isSymbolicLink()) return undefined;
       const target = readlinkSync(this.#run);
-      // Only a folder that holds nothing but what we put there is removed, wherever the link points to.
+      // The link may have been changed: only a folder with nothing but our files is removed.
       if (!basename(target).startsWith(OUTSIDE_PREFIX) || !isOurs(lstatSync(target).uid)) return undefined;
       return readdirSync(target).every((name) => name.startsWith('mariadb.')) ? target : undefined;
     } catch {

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { identify } from '../identity.ts';
+import { identify } from '../process-identity.ts';
 
 const ATTEMPTS_MAX = 5;
 
 /**
- * A file that says which process owns a folder. It is held from `Lock.take` until `release`; a lock
- * whose process has died is taken over. InnoDB locks its files too: this one only makes the refusal
- * quick and clear, and tells a live owner's server from one that was left behind.
+ * A file that identifies the process that uses a folder. It is held from `Lock.take` until `release`; a lock whose process has
+ * died is taken over. InnoDB locks its files too. This lock makes the refusal fast and clear, and shows whether a server below
+ * the folder belongs to a live process or was left by a dead one.
  */
 export class Lock {
   readonly #path: string;
@@ -18,7 +18,7 @@ export class Lock {
     this.#content = content;
   }
 
-  /** Throws an Error of one line, which names `folder`, if another live process (or this one) holds `path`. */
+  /** @throws Error of one line, which names `folder`, if another live process, or this one, holds the lock */
   static take(path: string, folder: string): Lock {
     const content = `${process.pid} ${identify(process.pid)}\n`;
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
@@ -36,13 +36,13 @@ export class Lock {
     throw new Error(`the data directory ${folder} is being taken by other processes`);
   }
 
-  /** Removes the file; does nothing if it is no longer ours. */
+  /** Removes the file, unless another process has taken the lock. */
   release(): void {
     if (read(this.#path) === this.#content) rmSync(this.#path, { force: true });
   }
 }
 
-/** A link appears with its content in one step, so that nobody reads a lock that is half written. */
+/** Links a complete file to the path in one step, so that no process reads a lock that is half written. */
 function create(path: string, content: string): boolean {
   const draft = sibling(path);
   writeFileSync(draft, content, { flag: 'wx', mode: 0o600 });
@@ -57,7 +57,7 @@ function create(path: string, content: string): boolean {
   }
 }
 
-/** Between our reading and our removing another process may have taken over; then its lock is put back. */
+/** Removes a stale lock. Another process may have taken the lock since it was read; then its file is put back. */
 function discard(path: string, stale: string): void {
   const aside = sibling(path);
   try {

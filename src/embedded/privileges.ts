@@ -9,16 +9,16 @@ export const INTERNAL_USER = 'sluice.sys';
 const SYSTEM_SCHEMAS = "'mysql', 'sys', 'information_schema', 'performance_schema'";
 
 /**
- * SQL for `mariadbd --init-file`: one statement per element, which may hold semicolons but no newlines. It runs before the
- * server takes connections, at every start, so that a data directory of an earlier version is brought to the same state.
+ * SQL for `mariadbd --init-file`: one statement per element, which may contain semicolons but no newlines. It runs before the
+ * server accepts connections, at every start, so that a data directory of an earlier version is changed too.
  *
  * Every user of this machine can log in over HTTP as `root`, which has no password. So no account has a global privilege
  * (SUPER, FILE, CREATE USER, …) or a right in the system schemas. `root` has all rights except GRANT OPTION in the sample, in
  * schemas that an earlier version let it create, and in those whose names begin with `scratch`.
  *
  * @param password of the internal account: hexadecimal digits
- * @param proof a file that the last statement makes, in the folder of --secure-file-priv. If a statement fails, MariaDB logs
- * it, skips the rest and serves clients nevertheless.
+ * @param proof a file that the last statement makes, in the folder of --secure-file-priv. It proves that none failed: if a
+ * statement fails, MariaDB logs it, skips the rest and serves clients nevertheless.
  */
 export function privilegeStatements(password: string, proof: string): string[] {
   return [

@@ -1,24 +1,24 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { identify } from '../identity.ts';
+import { identify } from '../process-identity.ts';
 import { isOurs } from './folders.ts';
 
 const POLL_MS = 10;
 
-/** A server that wrote much takes a while to flush; after this it is killed, which InnoDB survives. */
+/** A server with many changed pages takes a while to flush them. After this time it is killed, which InnoDB survives. */
 const END_TIMEOUT_MS = 10_000;
 
 /**
- * Ends every MariaDB server and installer of this user (if that is root: of any user) whose data directory lies below `folder` (an
- * absolute, real path), and waits until they are gone. Without /proc it finds none: InnoDB's own lock
- * then refuses the start. Throws an Error if one of them outlives SIGKILL.
+ * Ends every MariaDB server and installer of this user (if that is root: of any user) whose data directory is below `folder` (an
+ * absolute, real path), and waits until they are gone. Without /proc it finds none, and InnoDB's own lock refuses the start.
+ * @throws Error if one of them survives SIGKILL
  */
 export async function endServersBelow(folder: string): Promise<void> {
   for (const { pid, server } of serversBelow(folder)) await end(pid, server ? 'SIGTERM' : 'SIGKILL');
 }
 
-/** The servers and installers of this user whose data directory lies below `folder`; none without /proc. */
+/** The servers and installers of this user whose data directory is below `folder`; none without /proc. */
 export function serversBelow(folder: string): { readonly pid: number; readonly server: boolean }[] {
   if (process.platform !== 'linux') return [];
   const found: { pid: number; server: boolean }[] = [];
@@ -26,13 +26,13 @@ export function serversBelow(folder: string): { readonly pid: number; readonly s
     const pid = Number(entry);
     if (!Number.isInteger(pid)) continue;
     const words = commandLine(pid);
-    // An installer is a script, so that its name comes after its interpreter's.
+    // An installer is a script: its name follows the name of its interpreter.
     const names = words.slice(0, 2).map((word) => basename(word));
     const server = names[0] === 'mariadbd';
     if (!server && !names.includes('mariadb-install-db')) continue;
     if (words.some((word) => word.startsWith(`--datadir=${folder}${sep}`))) found.push({ pid, server });
   }
-  // Installers go first, or they would see their server end and go on with the next step.
+  // Installers are ended first, since they continue with the next step when their server ends.
   return found.sort((one, other) => Number(one.server) - Number(other.server));
 }
 
@@ -47,7 +47,7 @@ async function end(pid: number, first: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     }
     const deadline = performance.now() + END_TIMEOUT_MS;
     while (performance.now() < deadline) {
-      // It is no child of ours, so nothing tells us of its end.
+      // It is no child process, so there is no event at its end.
       if (identify(pid) !== identity) return;
       await delay(POLL_MS);
     }

@@ -11,7 +11,7 @@ export interface Programs {
   readonly setpriv: string | undefined;
 }
 
-/** Distributions keep the server in sbin, which is not in every user's PATH. */
+/** Distributions install the server in sbin, which is not in every user's PATH. */
 const USUAL_FOLDERS = [
   '/usr/sbin',
   '/usr/bin',
@@ -25,13 +25,13 @@ const USUAL_FOLDERS = [
 
 /**
  * Looks for the programs in `searchPath` (in the form of PATH) and then in the usual folders.
- * Throws an Error with one line, which says what to install, if the server or its installer is missing.
+ * @throws Error of one line with the packages to install, if the server or its installer is missing
  */
 export async function findPrograms(
   searchPath: string = userPath(),
   usualFolders: readonly string[] = USUAL_FOLDERS,
 ): Promise<Programs> {
-  // An empty element of PATH means the working directory, from which no server should ever be started.
+  // An empty element of PATH means the working directory, from which no server may be started.
   const folders = [...searchPath.split(delimiter).filter((folder) => folder.startsWith('/')), ...usualFolders];
   const [server, install, setpriv] = await Promise.all([
     find('mariadbd', folders),
@@ -61,13 +61,13 @@ async function find(name: string, folders: readonly string[]): Promise<string | 
       await access(path, constants.X_OK);
       return path;
     } catch {
-      // Not in this folder, or not ours to run: the next folder may have one.
+      // It is not in this folder, or not executable. The next folder may have one.
     }
   }
   return undefined;
 }
 
-/** BusyBox has a `setpriv` without this option, so the program is tried and not only found. */
+/** Whether it has the option. The `setpriv` of BusyBox does not. */
 function knowsParentDeath(setpriv: string): Promise<boolean> {
   return new Promise((resolve) => {
     execFile(setpriv, ['--pdeathsig', 'TERM', 'true'], (error) => resolve(error === null));

@@ -9,7 +9,7 @@ export interface River {
   /** Longitude and latitude, in degrees. */
   readonly source: readonly [number, number];
   readonly mouth: readonly [number, number];
-  /** The places of its stations, downstream. */
+  /** The locations of its stations, downstream. */
   readonly places: readonly [string, string, string, string, string];
 }
 

@@ -1,4 +1,6 @@
 import { RIVERS } from './rivers.ts';
+import { draw, pick, quote, SEED, uuid } from './sample-sql.ts';
+import { typeGallery } from './type-gallery.ts';
 
 /** The name of the sample database. */
 export const SAMPLE_DATABASE = 'waterways';
@@ -13,14 +15,11 @@ const GATES = 3 * STATIONS;
 const MOVES = 36_000;
 const INSPECTIONS = 1_200;
 
-/** Changing it changes every row that is made up, and nothing else. */
-const SEED = 'sluice-1';
-
 /**
  * The sample database as SQL for `mariadbd --bootstrap`: one statement per element, no semicolons.
  *
- * The rows are made by the server from its sequence tables. What looks random is a checksum of the seed
- * and the row's number, never RAND(), so that every first start makes the same data. Needs MariaDB 10.11.
+ * The server makes the rows from its sequence tables. Pseudo-random values are checksums of the seed and the row's number and not
+ * RAND(), so that every first start makes the same data. Needs MariaDB 10.11.
  */
 export function sampleStatements(): string[] {
   return [
@@ -28,7 +27,7 @@ export function sampleStatements(): string[] {
     `USE ${SAMPLE_DATABASE}`,
     `SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci`,
     `SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_UNSIGNED_SUBTRACTION'`,
-    // With both checks off InnoDB fills an empty table by sorting, without an undo record per row.
+    // With both checks off, InnoDB loads an empty table in bulk, without an undo record per row.
     `SET unique_checks = 0, foreign_key_checks = 0`,
     ...rivers(),
     ...operators(),
@@ -120,7 +119,7 @@ function stations(): string[] {
       SPATIAL KEY (location),
       FOREIGN KEY (river_id) REFERENCES river (id)
     )`,
-    // Stations stand at even steps on the line from source to mouth; level and height fall with it.
+    // Stations are evenly spaced on the line from source to mouth. The elevation falls along it.
     `INSERT INTO station
       SELECT s.seq, r.id, ELT(s.seq, ${places.map(quote).join(', ')}),
         POINT(ROUND(ST_X(r.source) + s.step * (ST_X(ST_EndPoint(r.course)) - ST_X(r.source)), 4),
@@ -171,8 +170,8 @@ function gates(): string[] {
 }
 
 function readings(): string[] {
-  // A level is the station's base, a yearly and a fortnightly wave, noise, and now and then a flood that
-  // ebbs over two days. The rest follows from the level, so that the columns tell one story.
+  // A level is the sum of the station's base, a yearly and a fortnightly wave, noise, and sometimes a flood that falls over two
+  // days. The other columns are computed from the level, so that they are consistent.
   const year = `2 * PI() * slot / ${READINGS_PER_STATION}`;
   const noise = `(noise % 1000 - 500) / 500`;
   const ebb = `(slot + 37 * station_id) % 211`;
@@ -226,7 +225,7 @@ function alarms(): string[] {
       FOREIGN KEY (reading_id) REFERENCES reading (id),
       FOREIGN KEY (cleared_by) REFERENCES operator (id)
     )`,
-    // Every reading above its station's alarm level has raised one; those of December are still open.
+    // Every reading above its station's alarm level has raised an alarm. The alarms of December are still open.
     `INSERT INTO alarm
       SELECT a.seq, a.reading_id, a.taken_at + INTERVAL 250001 + a.noise % 500000 MICROSECOND,
         IF(a.above > 900, 'flood', IF(a.above > 300, 'warning', 'notice')), a.above,
@@ -291,92 +290,8 @@ function inspections(): string[] {
   ];
 }
 
-/** One column per type that no table above has reason to use, and the ends of every type's range. */
-function typeGallery(): string[] {
-  const columns: readonly (readonly [name: string, type: string, lowest: string, highest: string])[] = [
-    ['a_tinyint', 'TINYINT', '-128', '127'],
-    ['a_tinyint_unsigned', 'TINYINT UNSIGNED', '0', '255'],
-    ['a_smallint', 'SMALLINT', '-32768', '32767'],
-    ['a_smallint_unsigned', 'SMALLINT UNSIGNED', '0', '65535'],
-    ['a_mediumint', 'MEDIUMINT', '-8388608', '8388607'],
-    ['a_mediumint_unsigned', 'MEDIUMINT UNSIGNED', '0', '16777215'],
-    ['an_int', 'INT', '-2147483648', '2147483647'],
-    ['an_int_unsigned', 'INT UNSIGNED', '0', '4294967295'],
-    ['a_bigint', 'BIGINT', '-9223372036854775808', '9223372036854775807'],
-    ['a_bigint_unsigned', 'BIGINT UNSIGNED', '0', '18446744073709551615'],
-    ['a_zerofill', 'INT(8) UNSIGNED ZEROFILL', '0', '42'],
-    ['a_bit', 'BIT(1)', "b'0'", "b'1'"],
-    ['a_bit64', 'BIT(64)', "b'0'", '18446744073709551615'],
-    ['a_year', 'YEAR', '1901', '2155'],
-    ['a_float', 'FLOAT', '-3.402823e38', '1.17549e-38'],
-    ['a_double', 'DOUBLE', '-1.7976931348623157e308', '2.2250738585072014e-308'],
-    ['a_decimal', 'DECIMAL(65,30)', `-${'9'.repeat(35)}.${'9'.repeat(30)}`, `${'9'.repeat(35)}.${'9'.repeat(30)}`],
-    ['a_date', 'DATE', "'0000-00-00'", "'9999-12-31'"],
-    ['a_datetime', 'DATETIME', "'0000-00-00 00:00:00'", "'9999-12-31 23:59:59'"],
-    ['a_datetime6', 'DATETIME(6)', "'1000-01-01 00:00:00.000001'", "'9999-12-31 23:59:59.999999'"],
-    ['a_timestamp', 'TIMESTAMP NULL', "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'"],
-    ['a_timestamp6', 'TIMESTAMP(6) NULL', "'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'"],
-    ['a_time', 'TIME', "'-838:59:59'", "'838:59:59'"],
-    ['a_time6', 'TIME(6)', "'-838:59:59.999999'", "'838:59:59.999999'"],
-    ['a_char', 'CHAR(4)', "''", "'ж水é🌊'"],
-    ['a_latin1', 'VARCHAR(8) CHARACTER SET latin1', "''", "'Åpent €'"],
-    ['a_varchar', 'VARCHAR(255)', "''", `'"quotes"\\t\\\\ and\\0 controls\\n'`],
-    ['a_tinytext', 'TINYTEXT', "''", "'Łódź'"],
-    ['a_text', 'TEXT', "''", "'Ω'"],
-    ['a_mediumtext', 'MEDIUMTEXT', "''", "REPEAT('🌊', 100)"],
-    ['a_longtext', 'LONGTEXT', "''", "REPEAT('水門', 100)"],
-    ['an_enum', "ENUM('closed','ajar','open')", "'closed'", "'open'"],
-    ['a_set', "SET('red','green','blue')", "''", "'red,green,blue'"],
-    ['a_binary', 'BINARY(4)', "x'00000000'", "x'FFFFFFFF'"],
-    ['a_varbinary', 'VARBINARY(255)', "x''", "x'00FF5C2227'"],
-    ['a_tinyblob', 'TINYBLOB', "x''", "x'FF'"],
-    ['a_blob', 'BLOB', "x''", "x'FF00'"],
-    ['a_mediumblob', 'MEDIUMBLOB', "x''", "x'FF0000'"],
-    ['a_longblob', 'LONGBLOB', "x''", "REPEAT(x'FF', 300)"],
-    ['a_json', 'JSON', "'{}'", `'{"n": 18446744073709551615, "list": [null, true, "é"]}'`],
-    ['a_uuid', 'UUID', "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
-    ['an_inet4', 'INET4', "'0.0.0.0'", "'255.255.255.255'"],
-    ['an_inet6', 'INET6', "'::'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'"],
-    ['a_geometry', 'GEOMETRY', 'POINT(0, 0)', "ST_GeomFromText('POLYGON((0 0, 4 0, 4 4, 0 0))')"],
-    ['a_point', 'POINT', 'POINT(-180, -90)', 'POINT(180, 90)'],
-    ['a_linestring', 'LINESTRING', text('LINESTRING(0 0, 1 1)'), text('LINESTRING(0 0, 1 1, 2 0)')],
-    [
-      'a_polygon',
-      'POLYGON',
-      text('POLYGON((0 0, 1 0, 1 1, 0 0))'),
-      text('POLYGON((0 0, 9 0, 9 9, 0 0), (4 1, 6 1, 6 3, 4 1))'),
-    ],
-    ['a_multipoint', 'MULTIPOINT', text('MULTIPOINT(0 0)'), text('MULTIPOINT(0 0, 1 1)')],
-    [
-      'a_multilinestring',
-      'MULTILINESTRING',
-      text('MULTILINESTRING((0 0, 1 1))'),
-      text('MULTILINESTRING((0 0, 1 1), (2 2, 3 3))'),
-    ],
-    [
-      'a_multipolygon',
-      'MULTIPOLYGON',
-      text('MULTIPOLYGON(((0 0, 1 0, 1 1, 0 0)))'),
-      text('MULTIPOLYGON(((0 0, 1 0, 1 1, 0 0)), ((5 5, 6 5, 6 6, 5 5)))'),
-    ],
-    [
-      'a_collection',
-      'GEOMETRYCOLLECTION',
-      text('GEOMETRYCOLLECTION(POINT(0 0))'),
-      text('GEOMETRYCOLLECTION(POINT(0 0), LINESTRING(0 0, 1 1))'),
-    ],
-  ];
-  const definitions = columns.map(([name, type]) => `${name} ${type}${type.endsWith('NULL') ? '' : ' NULL'}`);
-  return [
-    `CREATE TABLE type_gallery (label VARCHAR(8) NOT NULL PRIMARY KEY, ${definitions.join(', ')})`,
-    `INSERT INTO type_gallery VALUES ('lowest', ${columns.map(([, , lowest]) => lowest).join(', ')}),
-      ('highest', ${columns.map(([, , , highest]) => highest).join(', ')}),
-      ('null', ${columns.map(() => 'NULL').join(', ')})`,
-  ];
-}
-
 function views(): string[] {
-  // The definer is named because the bootstrap's own user has no account.
+  // There is a definer because the user of --bootstrap has no account.
   const create = `CREATE DEFINER = root@localhost SQL SECURITY INVOKER VIEW`;
   return [
     `${create} daily_level AS
@@ -395,28 +310,4 @@ function views(): string[] {
         JOIN river AS r ON r.id = s.river_id
       WHERE a.cleared_by IS NULL`,
   ];
-}
-
-/** An expression for an unsigned 32-bit number that depends on the seed, `tag` and the column `key` only. */
-function draw(tag: string, key = 'seq'): string {
-  return `CRC32(CONCAT('${SEED}${tag}', ${key}))`;
-}
-
-/** An expression for one element of a list that is separated by commas. */
-function pick(tag: string, list: string): string {
-  const elements = list.split(',');
-  return `ELT(1 + ${draw(tag)} % ${elements.length}, ${elements.map(quote).join(', ')})`;
-}
-
-/** An expression for a random-looking UUID of version 4, as MariaDB refuses digits that are no valid UUID. */
-function uuid(tag: string): string {
-  return `INSERT(INSERT(MD5(CONCAT('${SEED}${tag}', seq)), 13, 1, '4'), 17, 1, 'a')`;
-}
-
-function text(geometry: string): string {
-  return `ST_GeomFromText('${geometry}')`;
-}
-
-function quote(value: string): string {
-  return `'${value.replaceAll("'", "''")}'`;
 }

@@ -15,8 +15,8 @@ const NAMES = ['mysql', 'nobody'];
 const NEEDED_CAPABILITIES = (1n << 0n) | (1n << 5n) | (1n << 6n) | (1n << 7n);
 
 /**
- * The user that MariaDB is to run as, when this process is root's: the first of mysql and nobody that can enter `folder`
- * and run `program`. Null if there is none, or if this process is not root's.
+ * The user that MariaDB runs as if this process runs as root: the first of mysql and nobody that can enter `folder` and run
+ * `program`; null if there is none, or if this process does not run as root.
  */
 export function findSystemUser(folder: string, program: string): SystemUser | null {
   if (process.getuid?.() !== 0 || !maySwitchUser()) return null;
@@ -52,7 +52,7 @@ function readAccounts(): string {
 }
 
 function canUse(user: SystemUser, folder: string, program: string): boolean {
-  // The permissions of every parent folder count, so the check runs as that user.
+  // The permissions of all parent folders matter, so the check is run as that user.
   const script = 'cd "$1" && test -x "$2"';
   const { uid, gid } = user;
   const result = spawnSync('/bin/sh', ['-c', script, 'sh', folder, program], { uid, gid, cwd: '/', stdio: 'ignore' });

@@ -1,8 +1,9 @@
 import { newSessionId } from '../ids.ts';
 import type { Query } from '../query/query.ts';
 import type { Account } from '../session/accounts.ts';
-import { type Lease, type LeaseHolder, RefusedError } from '../session/lease.ts';
+import type { Lease, LeaseHolder } from '../session/lease.ts';
 import type { Leases } from '../session/leases.ts';
+import { RefusedError } from '../session/refused-error.ts';
 import type { Movable, Session } from '../session/session.ts';
 import { causes, type Failure, failureOf } from '../wire/failures.ts';
 import { noExtras, type Statement, type StatementHandle } from '../wire/statement.ts';
@@ -172,7 +173,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   }
 
   /** For `Lease`: the state of a connection is reported to the session that may keep it, and this one is reset. */
-  onLeft(): void {}
+  onSessionState(): void {}
 
   /** For `Lease`: the statement has failed, and its connection is closed when it is given back. */
   onRevoked(): void {}

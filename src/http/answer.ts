@@ -13,18 +13,18 @@ import { RequestAbortedError } from '../refusal-error.ts';
 /** Responses by their HTTP status. */
 export type StatusCounts = Map<number, number>;
 
-/** What others accept as an id, without anything that would have to be escaped in a log. */
+/** Characters that need no escaping in a log, and a length that proxies accept too. */
 const requestIdForm = /^[\w.:+/=@~-]{1,128}$/;
 
-/** Ids of requests that bring none: unique among all processes as far as chance goes, and cheap. */
+/** The prefix of the ids that this process gives to requests without one: random, so that they differ between processes. */
 const processId = randomBytes(6).toString('hex');
 let requestCount = 0;
 
-/** A response that carries the id of its request, and counts itself by its status. */
+/** A response with the id of its request. It is counted by its status. */
 export class Answer extends ServerResponse {
   requestId = '';
   counts: StatusCounts | null = null;
-  /** Of a request that was sent before the one in front of it on its connection was answered: resolves when that one is answered. */
+  /** Resolves when the request in front of it on the connection is answered; null: it was answered before this one came. */
   turn: Promise<void> | null = null;
 
   override writeHead(
@@ -34,7 +34,7 @@ export class Answer extends ServerResponse {
   ): this {
     this.counts?.set(status, (this.counts.get(status) ?? 0) + 1);
     if (typeof second === 'object' && !Array.isArray(second)) {
-      // A header that was set before writeHead makes Node join the two lists, which costs more than all of this.
+      // A header set by setHeader makes Node merge the two lists, which costs more than the rest of this method.
       if (this.requestId !== '') second['X-Request-Id'] = this.requestId;
       return super.writeHead(status, second);
     }
@@ -44,17 +44,17 @@ export class Answer extends ServerResponse {
 }
 
 /**
- * Waits until the answers in front of it on its connection have left.
- * @throws RequestAbortedError if the connection has ended with one of them
+ * Waits until the responses in front of it on its connection are sent.
+ * @throws RequestAbortedError if one of them was the last of the connection
  */
 export async function turnOf(response: ServerResponse): Promise<void> {
   if (!(response instanceof Answer) || response.turn === null) return;
   await response.turn;
-  // Node gives the connection to the next response unless the one before was the last.
+  // Node assigns the socket to the next response unless the one before was the last of the connection.
   if (response.socket === null) throw new RequestAbortedError('its connection ended before its turn');
 }
 
-/** For `createServer`, which makes its responses of it. */
+/** `Answer`, in the type that `createServer` expects. */
 export const answerClass = Answer as unknown as NonNullable<ServerOptions['ServerResponse']>;
 
 /** The X-Request-Id of the request, or a new id if it has none or a malformed one. */
@@ -69,7 +69,7 @@ export function originOf({ socket }: IncomingMessage, response: ServerResponse):
   return { requestId: response instanceof Answer ? response.requestId : '', client: addressOf(socket) };
 }
 
-/** An IPv4 address is shown as such, on a listener for both families too. */
+/** The client's address. On a listener for both families, IPv4 addresses come mapped to IPv6, and are unmapped here. */
 export function addressOf(socket: Socket): string {
   const address = socket.remoteAddress ?? '';
   return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;

@@ -8,9 +8,10 @@ const quoteCode = "'".charCodeAt(0);
 const userNameLengthMax = 128;
 
 /**
- * The credentials of a request (RFC 7617), or those of anybody if the operator allows it. Nothing that lives on holds the
- * password: the user's name is not cut out of a text with both, which it would keep whole, and no regular expression sees
- * them, as V8 keeps the text that was matched last.
+ * The credentials of a request (RFC 7617). The password must not outlive the request. So the user name is not a slice of a text
+ * that contains the password, since V8 keeps the whole text alive for a slice; and no regular expression is run on that text,
+ * since V8 keeps the last text that was matched.
+ * @param anonymous credentials of requests that have none; null: such requests are refused
  * @throws HttpError 401
  */
 export function credentialsOf(authorization: string | undefined, anonymous: Credentials | null): Credentials {
@@ -26,7 +27,7 @@ export function credentialsOf(authorization: string | undefined, anonymous: Cred
   }
   const bytes = Buffer.from(token, 'base64');
   const end = token.includes('=') ? token.indexOf('=') : token.length;
-  // Node skips what is not base64; the way back shows whether something was skipped.
+  // Node skips characters that are not base64. Encoding the bytes again shows whether it did.
   const isWhole = bytes.toString('base64').replaceAll('=', '') === token.slice(0, end);
   if (!isWhole || !['', '=', '=='].includes(token.slice(end))) {
     throw httpErrors.unauthorized('the credentials are not base64');
@@ -40,8 +41,8 @@ export function credentialsOf(authorization: string | undefined, anonymous: Cred
 }
 
 /**
- * Each account has one name here, as limits count by name. Both servers remove single quotes around the name in a login, and
- * MariaDB cuts a name at its greatest length.
+ * Refuses a second spelling of an account's name, since limits count by name. MariaDB and MySQL remove single quotes around the
+ * name in a login, and MariaDB truncates a name that is too long.
  */
 function checkUserName(user: string): void {
   if (user.length > 1 && user.charCodeAt(0) === quoteCode && user.charCodeAt(user.length - 1) === quoteCode) {
@@ -54,7 +55,7 @@ function checkUserName(user: string): void {
 
 const loggedUserBytesMax = 200;
 
-/** The user that a request names, for the log; null if it names none. The password is not decoded. */
+/** The user name in a request, for the log; null if there is none. The password is not decoded. */
 export function userOf(authorization: string | undefined): string | null {
   const header = authorization?.trim() ?? '';
   const blank = header.indexOf(' ');

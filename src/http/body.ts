@@ -5,22 +5,22 @@ import { RequestMemoryError, type RequestReservation } from '../query/request-me
 import { RequestAbortedError } from '../refusal-error.ts';
 import { HttpError, httpErrors } from './http-error.ts';
 
-/** The first size of a body whose chunks are yet to come. */
+/** The first size of the buffer of a body that arrives in chunks. */
 const growthBytesMin = 4 * 1024;
 
-/** The most that is held of a body that arrives at once with its head; it is not reserved, as it is parsed in the same turn. */
+/** The largest body without a reservation: one that arrives together with its head, and is parsed in the same turn. */
 const unreservedBytesMax = 64 * 1024;
-/** About what a body costs while it is received, beside its bytes: the stream, and what the socket has read ahead. */
+/** About the memory of receiving a body, beside its bytes: the stream, and the bytes that the socket has read ahead. */
 const receivingBytes = 16 * 1024;
 const inflatedChunkBytes = 64 * 1024;
-/** The same of a decompressor: its window, and its input and output. */
+/** The same for a compressed body: also the decompressor's window, input and output. */
 const inflatingBytes = 128 * 1024;
 
 /**
- * The bytes of a JSON request. Memory is reserved as they arrive, and not when they are announced: a client that announces much
- * and sends little holds little.
- * @param bytesMax of the body as sent and, if it is compressed, of what it inflates to
- * @param reservation grows with the body, and is that of its bytes in the end; null: none
+ * Receives the body of a JSON request. Memory is reserved as bytes arrive, not by Content-Length: a client that announces much
+ * and sends little reserves little.
+ * @param bytesMax limit of the body as sent and, if it is compressed, of the inflated body
+ * @param reservation grows with the body, and is resized to the body in the end; null: none
  * @throws HttpError 400, 413, 415
  * @throws RequestMemoryError
  * @throws RequestAbortedError
@@ -36,7 +36,7 @@ export async function readJsonBytes(
   if (encoding !== 'identity' && encoding !== 'gzip') {
     throw httpErrors.unsupportedMediaType(`the content encoding "${encoding.slice(0, 50)}" is not supported; gzip is`);
   }
-  // Node hands a request over before the body that came in the same chunk, and runs no promise before it has taken that in.
+  // Node emits a request before it parses the body in the same chunk. It has parsed the chunk when promises run again.
   await null;
   if (request.destroyed) throw new RequestAbortedError('the request was cut off');
   const buffered = encoding === 'identity' ? takeBuffered(request) : null;
@@ -60,7 +60,7 @@ function checkContentType(contentType: string | undefined): void {
   }
 }
 
-/** A body that is buffered whole, so that no listener is needed, nor the wait for `end`; null if it is not. */
+/** A body that is buffered completely, so that no listener is needed and no wait for `end`; null if it is not. */
 function takeBuffered(request: IncomingMessage): Buffer | null {
   const length = request.readableLength;
   if (length !== Number(request.headers['content-length']) || length > unreservedBytesMax) return null;
@@ -70,9 +70,9 @@ function takeBuffered(request: IncomingMessage): Buffer | null {
   return bytes;
 }
 
-/** From Node 26 on, `read()` returns one chunk at a time, and not all that is buffered. */
+/** From Node 26 on, `read()` returns one chunk at a time, and not the whole buffer. */
 function withBuffered(first: Buffer, request: IncomingMessage, length: number): Buffer {
-  const body = new GrowingBuffer(length, length, () => {});
+  const body = new GrowingBuffer(length, length, null, 0);
   for (let chunk: Buffer | null = first; chunk !== null; chunk = request.read() as Buffer | null) body.append(chunk);
   return body.bytes;
 }
@@ -83,10 +83,10 @@ async function inflate(
   reservation: RequestReservation | null,
 ): Promise<Buffer> {
   reservation?.resize(inflatingBytes);
-  // The default, 16 KiB, makes a thousand turns of a large body.
+  // With the default of 16 KiB, a large body takes a thousand turns of the event loop.
   const gunzip = createGunzip({ chunkSize: inflatedChunkBytes });
   let sentBytes = 0;
-  // What inflates to nothing could otherwise be sent without end.
+  // Input that inflates to nothing would otherwise never reach the limit.
   const countSent = (chunk: Buffer): void => {
     sentBytes += chunk.length;
     if (sentBytes > bytesMax) gunzip.destroy(httpErrors.bodyTooLarge(bytesMax));
@@ -106,7 +106,7 @@ async function inflate(
   }
 }
 
-/** @param otherBytes to be reserved beside those that are collected */
+/** @param otherBytes reserved beside the bytes of the body */
 function collect(
   stream: Readable,
   request: IncomingMessage,
@@ -115,14 +115,13 @@ function collect(
   otherBytes: number,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const reserve = (bytes: number): void => reservation?.resize(otherBytes + bytes);
-    const body = new GrowingBuffer(growthBytesMin, lengthMax(stream, request, bytesMax), reserve);
+    const body = new GrowingBuffer(growthBytesMin, lengthMax(stream, request, bytesMax), reservation, otherBytes);
     const settle = (finish: () => void): void => {
       stream.off('data', onData);
       stream.off('end', onEnd);
       stream.off('error', onError);
       request.off('close', onClose);
-      // An error that comes after the end must not be thrown for want of a listener.
+      // An error after the end has no other listener, and would be thrown.
       stream.on('error', ignore);
       finish();
     };
@@ -148,24 +147,28 @@ function collect(
 }
 
 /**
- * Bytes of a body in one piece. Chunks are copied as they arrive, since a list of millions of them, each of one byte, would
- * take a hundred times the memory of the body and hold up the thread when they are joined.
+ * The bytes of a body in one buffer. Chunks are copied as they arrive: a list of millions of chunks of one byte would take a
+ * hundred times the memory of the body, and joining them would block the thread.
  */
 class GrowingBuffer {
   readonly #capacityMax: number;
-  readonly #reserve: (bytes: number) => void;
+  readonly #reservation: RequestReservation | null;
+  readonly #otherBytes: number;
   #bytes: Buffer;
   #length = 0;
 
   /**
-   * @param capacityMax the most that will be needed
-   * @param reserve called before there is more capacity
+   * @param capacityMax the largest capacity
+   * @param reservation enlarged before the buffer is; null: none
+   * @param otherBytes reserved beside the buffer
+   * @throws RequestMemoryError
    */
-  constructor(capacity: number, capacityMax: number, reserve: (bytes: number) => void) {
+  constructor(capacity: number, capacityMax: number, reservation: RequestReservation | null, otherBytes: number) {
     this.#capacityMax = capacityMax;
-    this.#reserve = reserve;
+    this.#reservation = reservation;
+    this.#otherBytes = otherBytes;
     const least = Math.min(capacity, capacityMax);
-    reserve(least);
+    this.#reserve(least);
     this.#bytes = Buffer.allocUnsafeSlow(least);
   }
 
@@ -181,7 +184,7 @@ class GrowingBuffer {
     const length = this.#length + chunk.length;
     if (length > this.#bytes.length) {
       const capacity = Math.max(length, Math.min(2 * this.#bytes.length, this.#capacityMax));
-      // The old buffer is copied, and given up at once.
+      // The old buffer is not reserved: it is dropped as soon as it is copied.
       this.#reserve(capacity);
       const larger = Buffer.allocUnsafeSlow(capacity);
       this.#bytes.copy(larger, 0, 0, this.#length);
@@ -190,9 +193,13 @@ class GrowingBuffer {
     this.#bytes.set(chunk, this.#length);
     this.#length = length;
   }
+
+  #reserve(capacity: number): void {
+    this.#reservation?.resize(this.#otherBytes + capacity);
+  }
 }
 
-/** The length of the body if it is announced, and is not that of what it inflates to. */
+/** The largest length of the collected bytes: Content-Length if there is one, unless the body is inflated. */
 function lengthMax(stream: Readable, request: IncomingMessage, bytesMax: number): number {
   return stream === request ? Number(request.headers['content-length'] ?? bytesMax) : bytesMax;
 }

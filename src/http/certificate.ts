@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 
-/** What the listener proves its name with: a chain of certificates and the private key of its first, both PEM. */
+/** The certificate chain of the listener and the private key of its first certificate, both PEM. */
 export interface Certificate {
   readonly cert: Buffer;
   readonly key: Buffer;
@@ -20,7 +20,7 @@ export async function readCertificate(certFile: string, keyFile: string): Promis
   if (!first.checkPrivateKey(secret)) {
     throw new Error(`--tls_key ${keyFile} is not the private key of --tls_cert ${certFile}`);
   }
-  // What OpenSSL has against a pair that belongs together, such as a key that is too short.
+  // OpenSSL refuses some pairs that match, such as those with a key that is too short.
   parse('--tls_cert', certFile, 'a certificate that can be served', () => createSecureContext({ cert, key }));
   return { cert, key };
 }

@@ -2,13 +2,16 @@ import { promisify } from 'node:util';
 import { constants, crc32, inflateRaw } from 'node:zlib';
 import type { Deflated } from '../wire/statement.ts';
 
-/** What goes into a gzip member: as it is, or compressed already. */
+/** A part of a gzip member: plain, or compressed already. */
 export type GzipPart = string | Uint8Array | Deflated;
 
-/** Of a longer Accept-Encoding, the rest is not read: clients name some ten codings, and thousands would take milliseconds. */
+/**
+ * The rest of a longer Accept-Encoding is ignored: clients name some ten codings, and parsing thousands would take
+ * milliseconds.
+ */
 const acceptEncodingLengthMax = 1_024;
 
-/** Whether a request's Accept-Encoding names gzip (RFC 9110, section 12.5.3). */
+/** Whether a request's Accept-Encoding includes gzip (RFC 9110, section 12.5.3). */
 export function acceptsGzip(acceptEncoding: string | undefined): boolean {
   if (acceptEncoding === undefined) return false;
   const weights = new Map<string, number>();
@@ -26,7 +29,7 @@ export function isDeflated(part: GzipPart): part is Deflated {
 
 const inflateRawInBackground = promisify(inflateRaw);
 
-/** The same parts for a client that does not take gzip. They are inflated off this thread. */
+/** The same parts for a client that does not accept gzip. They are inflated on libuv's threads. */
 export function inflated(parts: readonly GzipPart[]): Promise<(string | Uint8Array)[]> {
   return Promise.all(
     parts.map((part) =>
@@ -37,12 +40,12 @@ export function inflated(parts: readonly GzipPart[]): Promise<(string | Uint8Arr
 
 /** RFC 1952, section 2.3: deflate, no flags, no time, no name, any operating system. */
 const header = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff);
-/** The most that a block of bytes as they are holds (RFC 1951, section 3.2.4). */
+/** The largest stored block (RFC 1951, section 3.2.4). */
 const storedBytesMax = 0xffff;
 
 /**
- * One gzip member made of the parts in turn, as pieces to be written one after the other. Nothing is compressed here, so that
- * the cost is that of the parts that are not; their checksums are put together by arithmetic.
+ * One gzip member with the parts in order, as pieces to write one after the other. Nothing is compressed here: plain parts become
+ * stored blocks, and the checksum is computed from those of the parts.
  */
 export function gzipPieces(parts: readonly GzipPart[]): Uint8Array[] {
   const pieces: Uint8Array[] = [header];
@@ -61,7 +64,7 @@ export function gzipPieces(parts: readonly GzipPart[]): Uint8Array[] {
     }
   }
   const trailer = Buffer.alloc(13);
-  // A last block, of no bytes.
+  // The last block is empty.
   trailer.set([1, 0, 0, 0xff, 0xff]);
   trailer.writeUInt32LE(crc, 5);
   trailer.writeUInt32LE(length % 2 ** 32, 9);
@@ -79,12 +82,12 @@ function storeBlocks(pieces: Uint8Array[], bytes: Uint8Array): void {
 
 /** The polynomial of CRC-32, its terms from x^0 in the highest bit (RFC 1952, section 8). */
 const polynomial = 0xedb88320;
-/** x^(8 · 2^n) modulo the polynomial, for each n: what moves a checksum on by 2^n bytes. */
+/** x^(8 · 2^n) modulo the polynomial, for each n: the factor that shifts a checksum by 2^n bytes. */
 const shifts: number[] = [];
 
 /**
- * The CRC-32 of two runs of bytes, one behind the other, from those of each: the first, moved on by as many bytes as the
- * second has, plus the second. (Polynomials over GF(2): a checksum is the remainder of the bytes, and "plus" is XOR.)
+ * The CRC-32 of two concatenated byte sequences from the CRC-32 of each: the first, shifted by the length of the second, plus the
+ * second. (Polynomials over GF(2): a checksum is the remainder of the bytes, and "plus" is XOR.)
  */
 function combinedCrc(first: number, second: number, secondLength: number): number {
   let moved = first;
@@ -104,7 +107,7 @@ function shift(n: number): number {
 function product(a: number, b: number): number {
   let result = 0;
   let power = b;
-  // From the term x^0 of `a`, its highest bit, on; `power` is `b` times that term.
+  // Begins with the term x^0 of `a`, which is its highest bit; `power` is `b` times the current term.
   for (let bit = 31; bit >= 0; bit--) {
     if ((a >>> bit) & 1) result ^= power;
     power = power & 1 ? (power >>> 1) ^ polynomial : power >>> 1;

@@ -1,14 +1,17 @@
 import { isIP } from 'node:net';
 
-/** A label is up to 63 letters, digits, hyphens and underscores (container networks use the latter); a name has 253 bytes at most. */
+/**
+ * A label has up to 63 letters, digits, hyphens and underscores (container networks use underscores); a name has at most 253
+ * bytes.
+ */
 const hostName = /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_](?:[a-z0-9_-]{0,62}))*$/;
 /** `host`, `host:port`, `[IPv6]` or `[IPv6]:port` (RFC 9110, section 7.2). */
 const hostHeader = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+))(?::[0-9]{0,5})?$/;
 
 /**
- * Knows by which names the server may be addressed. A web page can point a name of its own at 127.0.0.1 after the browser
- * has loaded it (DNS rebinding); the browser then takes this server for the page's own origin, but sends the page's name
- * as Host. An IP address as Host is always allowed: it is not looked up, so nobody can point it elsewhere.
+ * The host names by which the server may be addressed, against DNS rebinding: the owner of a web page can change its name to
+ * resolve to 127.0.0.1 once a browser has loaded it. The browser then treats this server as the page's own origin, but sends
+ * the page's name as Host. An IP address as Host is always allowed, since no DNS lookup is involved.
  */
 export class HostNames {
   /** null: every name is allowed. */

@@ -13,7 +13,7 @@ export class HttpError extends Error {
   }
 }
 
-/** Seconds after which a client may well try again what was refused for want of room. */
+/** Retry-After of a request that was refused because a limit is reached, in seconds. */
 const retryAfterSecs = 1;
 
 export const httpErrors = {
@@ -38,7 +38,7 @@ export const httpErrors = {
   unavailable: (reason: string) => new HttpError(503, reason, { 'Retry-After': String(retryAfterSecs) }),
 } as const;
 
-/** What a client is told when its request is refused. */
+/** The answer to a request that is refused before its statement runs. */
 export function refusal({ message, reason, retryAfterSecs }: RefusalError): HttpError {
   switch (reason) {
     case 'denied':

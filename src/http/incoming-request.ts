@@ -1,30 +1,29 @@
 import { IncomingMessage, type ServerOptions } from 'node:http';
 
-/** Shorter chunks of a body are joined to pieces of the other size. */
+/** Chunks of a body that are shorter than this are joined to pieces of `joinedBytes`. */
 const shortBytesMax = 1024;
 const joinedBytes = 16 * 1024;
-/** Short chunks of one request after which other connections have their turn. */
+/** Short chunks of one request per turn of the event loop. Then other connections are read. */
 const chunksOfTurnMax = 1_000;
 
-/** Short chunks that wait to be handed on as one piece. */
+/** Short chunks that are not pushed yet. */
 interface ShortChunks {
   readonly bytes: Buffer;
   length: number;
-  /** Those of this turn of the event loop. */
+  /** The chunks of this turn of the event loop. */
   ofTurn: number;
-  /** Something is to be done at the end of this turn. */
+  /** `setImmediate` has been called for the end of this turn. */
   isDue: boolean;
-  /** Nothing more is read of the connection in this turn. */
+  /** The connection is not read any more in this turn. */
   isResting: boolean;
-  /** The reader of the body has asked for more meanwhile. */
+  /** `_read` was called while `isResting`. */
   isWanted: boolean;
 }
 
 /**
- * A request whose chunked body comes in pieces of some size. Node makes a buffer for each chunk, which takes about 1 KiB however
- * short the chunk is, and keeps thousands of them for a reader that is not quick, or has not begun because the database is
- * still asked about its credentials. It also reads up to 2 MiB of a connection in one turn of the event loop, which may be 350,000
- * chunks.
+ * A request that joins the short chunks of its body. Node makes a buffer for each chunk, which takes about 1 KiB however short
+ * the chunk is, and keeps thousands of them while the body is not read, such as while the credentials are verified. It also
+ * reads up to 2 MiB of a connection in one turn of the event loop, which can be 350,000 chunks.
  */
 class IncomingRequest extends IncomingMessage {
   /** null: no short chunk has come. */
@@ -55,7 +54,7 @@ class IncomingRequest extends IncomingMessage {
     short.bytes.set(chunk, short.length);
     short.length += chunk.length;
     short.ofTurn++;
-    // Node runs what waits for a promise or for the next tick after every single chunk.
+    // A promise or the next tick would be too early: Node runs both after every single chunk.
     this.#awaitEndOfTurn(short);
     if (short.ofTurn === chunksOfTurnMax) {
       short.isResting = true;
@@ -78,7 +77,7 @@ class IncomingRequest extends IncomingMessage {
     });
   }
 
-  /** @returns whether the body's reader keeps up */
+  /** @returns whether the buffer of the stream has room, as `push` does */
   #flush(short: ShortChunks): boolean {
     const { bytes, length } = short;
     if (length === 0) return true;
@@ -87,5 +86,5 @@ class IncomingRequest extends IncomingMessage {
   }
 }
 
-/** For `createServer`, which makes its requests of it. */
+/** `IncomingRequest`, in the type that `createServer` expects. */
 export const requestClass = IncomingRequest as unknown as NonNullable<ServerOptions['IncomingMessage']>;

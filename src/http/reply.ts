@@ -4,7 +4,7 @@ import type { Deflated } from '../wire/statement.ts';
 import { gzipPieces, inflated, isDeflated } from './gzip.ts';
 import type { HttpError } from './http-error.ts';
 
-/** A body in the order in which it is sent; what is long comes as the bytes that the worker made, compressed or not. */
+/** The parts of a body in order. Rows are the bytes from the worker, compressed or not. */
 export type BodyParts = readonly (string | Uint8Array | Deflated)[];
 
 export interface Reply {
@@ -15,8 +15,8 @@ export interface Reply {
 
 export const noHeaders: Readonly<Record<string, string>> = {};
 
-/** In every answer: it is kept by nobody, and taken for nothing but what it says that it is. */
-export const everyAnswer = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' } as const;
+/** The headers of every answer: no cache may store it, and no browser may guess its type. */
+export const commonHeaders = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' } as const;
 
 export function replyText(
   response: ServerResponse,
@@ -28,32 +28,32 @@ export function replyText(
   response.writeHead(status, {
     'Content-Type': 'text/plain; charset=utf-8',
     'Content-Length': body.length,
-    ...everyAnswer,
+    ...commonHeaders,
     ...headers,
   });
   response.end(body);
 }
 
 /**
- * Says why a request is refused.
- * @param asJson what to say instead of the reason alone; null: nothing
+ * Sends a refusal.
+ * @param asJson the body in place of the reason; null: the reason as plain text
  */
 export function replyError(response: ServerResponse, error: HttpError, asJson: Reply | null): void {
   response.end(writeError(response, error, asJson, {}));
 }
 
-/** As `replyError`, but the caller ends the answer; the client has the whole of it, and keeps the connection so long. */
+/** As `replyError`, but the caller ends the answer. The client can read all of it before that, and the connection stays open. */
 export function replyErrorUnended(response: ServerResponse, error: HttpError, asJson: Reply | null): void {
   response.write(writeError(response, error, asJson, { Connection: 'close' }));
 }
 
-/** @returns the body, which is still to be sent */
+/** @returns the body, which the caller sends */
 function writeError(response: ServerResponse, error: HttpError, asJson: Reply | null, headers: object): Buffer {
   const body = Buffer.from(`${asJson === null ? error.message : asJson.body.join('')}\n`);
   response.writeHead(error.status, {
     'Content-Type': asJson === null ? 'text/plain; charset=utf-8' : 'application/json',
     'Content-Length': body.length,
-    ...everyAnswer,
+    ...commonHeaders,
     ...asJson?.headers,
     ...headers,
     ...error.headers,
@@ -61,24 +61,24 @@ function writeError(response: ServerResponse, error: HttpError, asJson: Reply | 
   return body;
 }
 
-/** 200 with an empty body, which is all that `final_uri` answers. */
+/** 200 with an empty body, such as the answer of `final_uri`. */
 export function replyEmpty(response: ServerResponse): void {
-  response.writeHead(200, { 'Content-Length': 0, ...everyAnswer });
+  response.writeHead(200, { 'Content-Length': 0, ...commonHeaders });
   response.end();
 }
 
-/** An answer none of which is compressed. */
+/** Sends an answer without compressed parts. */
 export function reply(response: ServerResponse, { body, headers }: Reply): void {
   if (body.length === 0) replyEmpty(response);
   else replyJson(response, body as readonly (string | Uint8Array)[], headers);
 }
 
-/** Up to this length a body is made one text, which Node sends with the head as one. */
+/** Up to this length a body is joined to one text, which Node sends in one piece with the head. */
 const joinedLengthMax = 4 * 1024;
 
 /**
- * A newline follows the text, so that the prompt of a shell begins on a line of its own.
- * @param parts the pieces of one text in UTF-8
+ * Sends a body and a newline, after which the prompt of a shell is on a line of its own.
+ * @param parts the parts of one text in UTF-8
  */
 export function replyJson(response: ServerResponse, parts: readonly (string | Uint8Array)[], headers = {}): void {
   let length = 0;
@@ -87,8 +87,9 @@ export function replyJson(response: ServerResponse, parts: readonly (string | Ui
 }
 
 /**
- * As `replyJson`, of parts some of which may be compressed. If so, all go out as gzip, but for a client that asked for it
- * with its statement and does not with this page.
+ * As `replyJson`, with parts that may be compressed. If one is, the body is sent as gzip.
+ * @param asGzip whether the client accepts gzip. It may have accepted it with its statement, and not with this request; then the
+ * parts are inflated
  */
 export function replyPage(
   response: ServerResponse,
@@ -97,21 +98,21 @@ export function replyPage(
   more = noHeaders,
 ): void | Promise<void> {
   if (!parts.some(isDeflated)) return replyJson(response, parts as readonly (string | Uint8Array)[], more);
-  // What the answer was already said to vary by (see cors.ts).
+  // It may be set by `Cors`.
   const vary = response.getHeader('Vary');
   const headers = { ...more, Vary: vary === undefined ? 'Accept-Encoding' : `${vary}, Accept-Encoding` };
   if (!asGzip) return inflated(parts).then((plain) => replyJson(response, plain, headers));
   replyParts(response, gzipPieces([...parts, '\n']), { ...headers, 'Content-Encoding': 'gzip' });
 }
 
-/** The parts are written as they are, and joined by nobody: Node sends the head and all of them at once. */
+/** Writes the parts without joining them: Node sends the head and all of them in one system call. */
 function replyParts(response: ServerResponse, parts: readonly (string | Uint8Array)[], headers: object): void {
   let length = 0;
   for (const part of parts) length += typeof part === 'string' ? Buffer.byteLength(part) : part.length;
   response.writeHead(200, {
     'Content-Type': 'application/json',
     'Content-Length': length,
-    ...everyAnswer,
+    ...commonHeaders,
     ...headers,
   });
   if (length > tlsBytesMax && isEncrypted(response)) {
@@ -123,7 +124,7 @@ function replyParts(response: ServerResponse, parts: readonly (string | Uint8Arr
   response.end(parts[last]);
 }
 
-/** The most that a connection with TLS is given before its client has taken what it was given before. */
+/** The bytes that are written to a TLS connection at once. More follow when they are sent. */
 const tlsBytesMax = 64 * 1024;
 
 function isEncrypted({ req }: ServerResponse): boolean {
@@ -131,15 +132,16 @@ function isEncrypted({ req }: ServerResponse): boolean {
 }
 
 /**
- * TLS encrypts at once whatever it is given, and holds the encrypted copy until the client reads it. Plain connections share the
- * memory of a page that is sent on many of them; with TLS each would hold a copy of its own, which nobody counts.
+ * Limits the memory of a long answer on a TLS connection. TLS encrypts all bytes as they are written, and keeps the encrypted
+ * copy until the client reads it. Plain connections share the memory of a page; with TLS each connection would hold a copy that
+ * no limit counts.
  */
 function writeInSteps(response: ServerResponse, pieces: Iterator<Uint8Array>, length: number): void {
   let left = length;
   while (!response.destroyed) {
     const { value, done } = pieces.next();
     if (done === true) {
-      // To its client, the next answer on the connection would be the rest of one that is too short.
+      // If bytes are missing, the client would read the next answer as the rest of this one.
       if (left > 0) response.destroy();
       else response.end();
       return;

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** One request with its response, and what the router has found in its target. */
+/** One request with its response, and the parameters in its target. */
 export interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** The segments of the path that the route has parameters for, in their order, percent codes decoded. */
+  /** The values of the parameters in the route's path, in order, percent-decoded. */
   readonly params: readonly string[];
   /** The query string without its question mark; empty if there is none. */
   readonly search: string;
@@ -12,14 +12,14 @@ export interface Exchange {
 
 /** An endpoint. */
 export interface Route {
-  /** HEAD goes with GET only where GET changes nothing: to ask for a page hands it out. */
+  /** HEAD stands beside GET only where GET has no effect. GET of a page hands out its rows. */
   readonly methods: readonly string[];
   /**
    * Segments after slashes. `:name` matches any segment, and `#name` a whole number. A literal segment is preferred to a
-   * parameter at the same place, and there is no way back from it.
+   * parameter at the same position, without backtracking.
    */
   readonly path: string;
-  /** Its body may be large and is received before the requests in front of it on the connection are answered. */
+  /** Its body may be large, and is received before the requests in front of it on the connection are answered. */
   readonly receivesAhead?: true;
   /** @throws HttpError or RefusalError for an answer other than 200 */
   handle(exchange: Exchange): void | Promise<void>;
@@ -37,7 +37,7 @@ export type Match<R extends Route> =
   | { readonly type: 'not found' }
   | { readonly type: 'method not allowed'; readonly allow: readonly string[] };
 
-/** A place in the tree of paths. */
+/** A node in the tree of paths. */
 interface Node<R> {
   readonly literals: Map<string, Node<R>>;
   number: Node<R> | null;
@@ -47,7 +47,7 @@ interface Node<R> {
 }
 
 const slash = '/'.charCodeAt(0);
-/** At most fifteen digits, which a double holds exactly. */
+/** At most fifteen digits, which a double represents exactly. */
 const wholeNumber = /^(?:0|[1-9][0-9]{0,14})$/;
 
 /** Finds the routes of a request. The table of routes is compiled once, into a tree with a level for each segment of a path. */
@@ -83,7 +83,7 @@ export class Router<R extends Route> {
       const code = at < text.length ? text.charCodeAt(at) : slash;
       if (code < 0x20 || code === 0x7f) return badEncoding;
       if (code !== slash) continue;
-      // An empty segment is none: double slashes and a trailing one are ignored.
+      // Empty segments, of double and trailing slashes, are ignored.
       if (at > start && node !== null) node = this.#step(node, text.slice(start, at), params);
       start = at + 1;
     }
@@ -126,7 +126,7 @@ function childFor<R>(node: Node<R>, segment: string): Node<R> {
   return child;
 }
 
-/** A client may send a whole URL, as to a proxy; its authority is ignored (RFC 9112, section 3.2.2). */
+/** A client may send an absolute URL, as to a proxy; its authority is ignored (RFC 9112, section 3.2.2). */
 export function withoutAuthority(target: string): string {
   if (target.startsWith('/')) return target;
   const authority = /^https?:\/\/[^/?#]+/i.exec(target)?.[0];

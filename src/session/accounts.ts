@@ -2,8 +2,8 @@ import { hash, randomBytes } from 'node:crypto';
 import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import { RefusalError } from '../refusal-error.ts';
-import { RefusedError } from './lease.ts';
 import type { Leases } from './leases.ts';
+import { RefusedError } from './refused-error.ts';
 
 export interface Credentials {
   readonly user: string;
@@ -18,7 +18,7 @@ export interface Account extends Credentials {
 
 export type AccountsOptions = Omit<Config['users'], 'anonymousUser' | 'anonymousPassword'>;
 
-/** The user has given too many wrong passwords. The database was not asked about this one. */
+/** Too many wrong passwords were given for the user. The database was not asked about this one. */
 export class BlockedError extends RefusalError {
   override readonly name = 'BlockedError';
 
@@ -28,7 +28,7 @@ export class BlockedError extends RefusalError {
   }
 }
 
-/** The wrong passwords of a user in a minute, which begins with the first. A login in progress counts as wrong until it succeeds. */
+/** The wrong passwords for a user within a minute of the first. A login in progress counts as wrong until it succeeds. */
 interface Failures {
   readonly until: number;
   count: number;
@@ -36,9 +36,9 @@ interface Failures {
 }
 
 const failuresMs = 60_000;
-/** How long after their last check credentials are still trusted while the database accepts no connection to check them. */
+/** How long after their last check credentials are trusted while the database has no free connection to check them. */
 const uncheckedMsMax = 300_000;
-/** How soon that check is tried again. */
+/** When that check is retried. */
 const recheckMs = 1_000;
 
 /** Times by `performance.now()`, which does not change when the clock is set. */
@@ -47,7 +47,7 @@ interface Trust {
   readonly until: number;
 }
 
-/** Asks the database whether a user and password are right. Accepted ones are cached for a while, as a keyed hash. */
+/** Verifies user names and passwords by a login to the database. Accepted pairs are cached for a while, as a keyed hash. */
 export class Accounts {
   readonly #options: AccountsOptions;
   readonly #leases: Leases;
@@ -56,18 +56,18 @@ export class Accounts {
   /** How long each accepted pair is trusted, by its digest; the oldest first. */
   readonly #trusted = new Map<string, Trust>();
   readonly #logins = new Map<string, Promise<void>>();
-  /** By a hash of the user's name, as a name may have any length; the oldest first. */
+  /** By a hash of the user name, since a name may have any length; the oldest first. */
   readonly #failures = new Map<string, Failures>();
 
   constructor(options: AccountsOptions, leases: Leases, observe: Observe) {
     this.#options = options;
     this.#leases = leases;
     this.#observe = observe;
-    leases.onDenied = (digest) => this.#trusted.delete(digest);
+    leases.on('denied', (digest) => this.#trusted.delete(digest));
   }
 
   /**
-   * The account, at once if the pair is trusted.
+   * The account of these credentials, without a promise if they are trusted.
    * @throws RefusedError by the promise, of kind `denied` if the pair is wrong, else `unavailable`
    * @throws BlockedError by the promise
    */
@@ -97,14 +97,14 @@ export class Accounts {
 
   async #login({ user, password, digest }: Account): Promise<void> {
     const asked = performance.now();
-    // A password that was accepted a while ago is not blocked because of guessed ones.
+    // A password that was accepted before is not blocked by guessed ones.
     const trust = this.#trusted.get(digest);
     const failures = trust === undefined ? this.#admit(user) : null;
     const mayGoUnchecked = trust !== undefined && asked - trust.checkedAt < uncheckedMsMax;
     try {
       await this.#leases.login({ login: { user, password, database: null }, digest }, !mayGoUnchecked);
     } catch (error) {
-      // Otherwise the user could not poll its statements, which may be those that use up the connections.
+      // Otherwise the user could not poll its statements, which may use up the connections.
       const kind = error instanceof RefusedError ? error.refusal.kind : null;
       if (mayGoUnchecked && (kind === 'full' || kind === 'user full')) {
         this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: performance.now() + recheckMs });

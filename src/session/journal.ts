@@ -10,11 +10,15 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { identify } from '../identity.ts';
+import type { Observe } from '../events.ts';
+import { identify } from '../process-identity.ts';
 
-/** A journal is written anew when it has this many lines and most of them are of connections that are closed. */
+/** A journal is rewritten when it has more lines than this, and most of them are about connections that are closed. */
 const linesMin = 1_000;
-/** Whatever ran when an older journal ended has ended too, or its connections will not be known for ours any more. */
+/**
+ * An older journal is removed: the statements of its connections have ended, or the database uses their ids for other
+ * connections.
+ */
 const ageMsMax = 24 * 3600 * 1_000;
 
 export interface JournaledConnection {
@@ -25,37 +29,54 @@ export interface JournaledConnection {
   readonly openedAt: number;
 }
 
-/** What a process that has died has left. */
-export interface LeftJournal {
+/** Records that connections are closed. */
+export interface ConnectionRecord {
+  closed(id: number): void;
+}
+
+/** The journal of a process that has died. */
+export class LeftJournal implements ConnectionRecord {
   readonly connections: readonly JournaledConnection[];
-  /** Called when there is nothing left to be done about them. */
-  remove(): void;
+  readonly #path: string;
+  #left: number;
+
+  constructor(path: string, connections: readonly JournaledConnection[]) {
+    this.#path = path;
+    this.connections = connections;
+    this.#left = connections.length;
+  }
+
+  /** Called once for each connection that runs nothing any more. The file is removed after the last. */
+  closed(): void {
+    this.#left--;
+    if (this.#left === 0) rmSync(this.#path, { force: true });
+  }
 }
 
 /**
- * A file that names the open database connections of this process, so that the next one can end what they still run if
- * this one is killed. A line each: `+` and the connection as JSON, or `-` and its id; the first names the database.
- * If it cannot be written, that is said once, and the journal is not kept any more.
+ * A file with the open database connections of this process. If the process is killed, the next one ends the statements that
+ * these connections still run. The first line identifies the database. Each other line is `+` and a connection as JSON, or `-`
+ * and its id. If the file cannot be written, that is reported once, and there is no journal from then on.
  */
-export class Journal {
+export class Journal implements ConnectionRecord {
   readonly #folder: string;
   readonly #path: string;
   readonly #database: string;
-  readonly #failed: (error: Error) => void;
+  readonly #observe: Observe;
   readonly #open = new Map<number, JournaledConnection>();
-  /** Null when it is not kept. */
+  /** null: it is closed, or could not be written. */
   #file: number | null = null;
   #lines = 0;
 
   /**
    * @param folder made if there is none
-   * @param database where the connections lead, as a text
+   * @param database the address of the database
    */
-  constructor(folder: string, database: string, failed: (error: Error) => void) {
+  constructor(folder: string, database: string, observe: Observe) {
     this.#folder = folder;
     this.#path = join(folder, nameOf(process.pid));
     this.#database = database;
-    this.#failed = failed;
+    this.#observe = observe;
     this.#try(() => {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       this.#rewrite();
@@ -67,16 +88,16 @@ export class Journal {
     const left: LeftJournal[] = [];
     for (const name of this.#names()) {
       const pid = Number(name.split('.')[0]);
-      // What was never a journal is not ours to judge. A draft belongs to its process too.
+      // Other files are left alone. A draft belongs to its process too.
       if (!Number.isInteger(pid) || pid === 0 || name.replace(draftSuffix, '') === nameOf(pid)) continue;
       const path = join(this.#folder, name);
-      const remove = (): void => rmSync(path, { force: true });
       try {
         const connections = name.endsWith(draftSuffix) ? [] : this.#read(path);
-        if (connections?.length === 0 || Date.now() - statSync(path).mtimeMs > ageMsMax) remove();
-        else if (connections !== null) left.push({ connections, remove });
+        const isUseless = connections?.length === 0 || Date.now() - statSync(path).mtimeMs > ageMsMax;
+        if (isUseless) rmSync(path, { force: true });
+        else if (connections !== null) left.push(new LeftJournal(path, connections));
       } catch (error) {
-        this.#failed(error as Error);
+        this.#observe({ type: 'journal_failed', error: error as Error });
       }
     }
     return left;
@@ -86,7 +107,7 @@ export class Journal {
     try {
       return readdirSync(this.#folder);
     } catch {
-      // That there is no such folder has been said when it could not be made.
+      // The constructor has reported that the folder could not be made.
       return [];
     }
   }
@@ -100,13 +121,17 @@ export class Journal {
     if (this.#open.delete(id)) this.#append(`-${id}\n`);
   }
 
-  /** Removes the file: nothing of this process is left in the database. */
-  close(): void {
-    const file = this.#file;
-    this.#file = null;
-    if (file === null) return;
-    closeSync(file);
+  /** Ends the journal and removes the file, since no statement of this process runs in the database. */
+  remove(): void {
+    if (this.#file === null) return;
+    this.leave();
     rmSync(this.#path, { force: true });
+  }
+
+  /** Ends the journal. The next process ends the statements of the connections in the file. */
+  leave(): void {
+    if (this.#file !== null) closeSync(this.#file);
+    this.#file = null;
   }
 
   #append(line: string): void {
@@ -119,7 +144,7 @@ export class Journal {
     });
   }
 
-  /** In one step, so that there is always a whole journal. */
+  /** Replaces the file in one step, so that there is always a complete journal. */
   #rewrite(): void {
     const draft = `${this.#path}${draftSuffix}`;
     const file = openSync(draft, 'w', 0o600);
@@ -131,12 +156,12 @@ export class Journal {
     this.#lines = lines.length;
   }
 
-  /** @returns null if it is another database's */
+  /** @returns null if the journal is about another database */
   #read(path: string): JournaledConnection[] | null {
     const open = new Map<number, JournaledConnection>();
     const [first = '', ...lines] = readFileSync(path, 'utf8').split('\n');
     if (first !== JSON.stringify({ database: this.#database })) return null;
-    // The last line is empty, or was cut off in the midst.
+    // The last line is empty or incomplete.
     for (const line of lines.slice(0, -1)) {
       if (line.startsWith('-')) {
         open.delete(Number(line.slice(1)));
@@ -152,16 +177,15 @@ export class Journal {
     try {
       work();
     } catch (error) {
-      if (this.#file !== null) closeSync(this.#file);
-      this.#file = null;
-      this.#failed(error as Error);
+      this.leave();
+      this.#observe({ type: 'journal_failed', error: error as Error });
     }
   }
 }
 
 const draftSuffix = '.draft';
 
-/** The name of the journal of a process that lives, which no later process with the same number has. */
+/** The file name of the journal of a live process. A later process with the same number has another name. */
 function nameOf(pid: number): string {
   return `${pid}.${identify(pid)?.replaceAll('/', '.')}`;
 }

@@ -1,15 +1,19 @@
+import { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { Counts } from '../counts.ts';
 import type { Observe } from '../events.ts';
-import { mayTake, type SharedLimit } from '../share.ts';
+import { mayTake } from '../share.ts';
 import type { Login } from '../wire/messages.ts';
 import type { LargeRowMemory } from '../wire/statement.ts';
-import { Lease, RefusedError } from './lease.ts';
-import { OpenBackoff } from './open-backoff.ts';
+import { ConnectionLimits } from './connection-limits.ts';
+import { IdleLeases } from './idle-leases.ts';
+import { Lease } from './lease.ts';
+import { type BackoffListener, OpenBackoff } from './open-backoff.ts';
+import { RefusedError } from './refused-error.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
-/** `connectionsPerUserMax` has its default worked out. */
+/** `connectionsPerUserMax` is never left to its default. */
 export type LeasesOptions = Config['connections'] & {
   /** The database of statements that name none; null: see `Login`. */
   readonly defaultDatabase: string | null;
@@ -18,7 +22,7 @@ export type LeasesOptions = Config['connections'] & {
    * login (MariaDB manual, "GRANT"), and both servers leave the connections of a dropped user open.
    */
   readonly connectionAgeMs: number;
-  /** How long a login is tried again while the database has no free connection. */
+  /** How long a login is retried while the database has no free connection. */
   readonly loginWaitMs: number;
   readonly largeRowMemory: LargeRowMemory;
 };
@@ -36,66 +40,68 @@ const loginRetryMsMax = 1_000;
 
 /** A connection in use. It has no password: an open connection needs none on this thread. */
 interface Loan {
-  /** Its key in `#idle`. */
+  /** Of its login (see `keyOf`). */
   readonly key: string;
   readonly user: string;
-  /** The database has refused the login since. The connection is closed when it is given back. */
+  /** The database has refused the login after it was lent. The connection is closed when it is given back. */
   isRevoked: boolean;
 }
 
-/**
- * The connections to the database. Each is in exactly one state: opening (counted), lent out, or idle (in `#idle` under its key,
- * the longest unused first).
- */
-export class Leases {
-  /** Called when a connection may have become available. */
-  onFree: (() => void) | null = null;
-  /** Called with the digest of each login that the database refuses. */
-  onDenied: ((digest: string) => void) | null = null;
+interface LeasesEvents {
+  /** A connection may have become available. */
+  free: [];
+  /** The database has refused a login, which has this digest. */
+  denied: [digest: string];
+}
+
+/** The connections to the database. Each is in exactly one place: opening (counted), lent out, or idle. */
+export class Leases extends EventEmitter<LeasesEvents> implements BackoffListener {
   readonly #options: LeasesOptions;
   readonly #workers: WorkerPool;
   readonly #observe: Observe;
-  readonly #idle = new Map<string, { lease: Lease; user: string; since: number }[]>();
+  readonly #limits: ConnectionLimits;
+  readonly #idle: IdleLeases;
   readonly #lent = new Map<Lease, Loan>();
   /** Connections that are lent out, or are being opened for that, by user. */
   readonly #inUse = new Counts();
   readonly #sweepTimer: NodeJS.Timeout;
   #opening = 0;
-  readonly #backoff = new OpenBackoff(() => this.onFree?.());
-  /** Connections to close when they are given back, so that refused logins and kills get a connection. */
-  #owed = 0;
-  /** The connection limit of the database, less a reserve for logins and kills. */
-  #databaseMax = Number.POSITIVE_INFINITY;
-  /** The same for users whose account has its own limit. */
-  readonly #userMax = new Map<string, number>();
+  readonly #backoff = new OpenBackoff(this);
+  /** How many of the next connections that are given back are closed, so that refused logins and kills get a connection. */
+  #closesDue = 0;
   #databaseVersion = '';
 
   constructor(options: LeasesOptions, workers: WorkerPool, observe: Observe) {
+    super();
     this.#options = options;
     this.#workers = workers;
     this.#observe = observe;
-    this.#sweepTimer = setInterval(() => this.#sweep(), Math.max(100, options.connectionIdleMs / 4)).unref();
+    this.#limits = new ConnectionLimits(options);
+    this.#idle = new IdleLeases(options.connectionAgeMs);
+    const { connectionIdleMs } = options;
+    const sweep = (): void => this.#idle.closeUnused(connectionIdleMs);
+    this.#sweepTimer = setInterval(sweep, Math.max(100, connectionIdleMs / 4)).unref();
   }
 
   /**
    * Lends a clean connection to the caller until it is given back or closed. An idle one is returned without a promise.
    * @returns null if all connections are in use, the user has its share of them, or the database has no free connection
    * @throws RefusedError by the promise, if the database refuses the login or cannot be reached; of kind `full` or `user full`
-   * if it has no free connection; `onFree` is then called when it is time to try again
+   * if it has no free connection; `free` is then emitted when it is time to try again
    */
   acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
     const { user } = owner.login;
-    const limit = this.#limitOf(user);
+    const limit = this.#limits.of(user);
     if (!mayTake(limit, this.#inUse.of(user), 1, limit.max - this.#lent.size - this.#opening)) return null;
     const key = keyOf(owner);
-    const kept = this.#takeIdle(key);
-    if (kept !== undefined) {
-      this.#lent.set(kept, { key, user, isRevoked: false });
+    const idle = this.#idle.take(key);
+    if (idle !== undefined) {
+      this.#lent.set(idle, { key, user, isRevoked: false });
       this.#inUse.add(user, 1);
-      return kept;
+      return idle;
     }
     if (!this.#backoff.mayTry(user)) return null;
-    if (this.size >= limit.max && !this.#closeLongestIdle()) return null;
+    if (this.size >= limit.max && !this.#idle.closeLongestUnused()) return null;
     return this.#openToLend(owner);
   }
 
@@ -103,20 +109,20 @@ export class Leases {
   release(lease: Lease): void {
     const loan = this.#takeBack(lease);
     if (loan === undefined) return;
-    if (loan.isRevoked || !lease.isReusable || this.#owed > 0) this.#close(lease);
-    else this.#keep(lease, loan);
-    this.onFree?.();
+    if (loan.isRevoked || !lease.isReusable || this.#closesDue > 0) this.#close(lease);
+    else this.#idle.add(lease, loan.key, loan.user);
+    this.emit('free');
   }
 
   /** Closes a connection that was lent out. */
   discard(lease: Lease): void {
     this.#takeBack(lease);
     this.#close(lease);
-    this.onFree?.();
+    this.emit('free');
   }
 
   #close(lease: Lease): void {
-    if (this.#owed > 0) this.#owed--;
+    if (this.#closesDue > 0) this.#closesDue--;
     lease.close();
   }
 
@@ -128,20 +134,10 @@ export class Leases {
     return loan;
   }
 
-  /** How many connections may be in use. Idle ones count as free: each can be closed to make room for another. */
-  #limitOf(user: string): SharedLimit {
-    const { connectionsMax, connectionsPerUserMax } = this.#options;
-    const max = Math.min(connectionsMax, this.#databaseMax);
-    const share =
-      max === connectionsMax ? connectionsPerUserMax : Math.floor((max * connectionsPerUserMax) / connectionsMax);
-    const perUserMax = Math.max(1, Math.min(share, this.#userMax.get(user) ?? share));
-    return { max, perUserMax };
-  }
-
   /**
-   * Logs in on a new connection, beyond the connection limit, so that polls do not wait for the statements of others. The
-   * connection is kept if there is room.
-   * @param mayWait whether to try again for a while if the database has no free connection
+   * Logs in on a new connection, also if the connection limit is reached, so that polls do not wait for the statements of
+   * others. The connection is kept if there is room.
+   * @param mayWait whether to retry for a while if the database has no free connection
    * @throws RefusedError if the database does not accept user and password; the schema is checked by the statement
    */
   async login(owner: LeaseOwner, mayWait = true): Promise<void> {
@@ -150,35 +146,38 @@ export class Leases {
     for (let delayMs = loginRetryMsMin; ; delayMs = Math.min(2 * delayMs, loginRetryMsMax)) {
       try {
         const lease = await this.#open(owner);
-        if (this.size < this.#limitOf(user).max) this.#keep(lease, { key: keyOf(owner), user });
+        if (this.size < this.#limits.of(user).max) this.#idle.add(lease, keyOf(owner), user);
         else lease.close();
         return;
       } catch (error) {
         const kind = error instanceof RefusedError ? error.refusal.kind : null;
         if (kind === 'database') return;
         if (kind !== 'full' && kind !== 'user full') throw error;
-        const hasClosed = this.#closeLongestIdle(kind === 'full' ? null : user);
+        const hasClosed = this.#idle.closeLongestUnused(kind === 'full' ? null : user);
         if (!mayWait || performance.now() + delayMs > deadline) throw error;
-        if (!hasClosed && kind === 'full' && delayMs === loginRetryMsMin) this.#oweConnection();
+        if (!hasClosed && kind === 'full' && delayMs === loginRetryMsMin) this.#closeNextReturned();
       }
       await delay(delayMs);
     }
   }
 
-  #oweConnection(): void {
-    this.#owed = Math.min(this.#owed + 1, this.#lent.size);
+  #closeNextReturned(): void {
+    this.#closesDue = Math.min(this.#closesDue + 1, this.#lent.size);
   }
 
   /**
-   * Logs in and out again.
+   * Logs in, and closes the connection.
    * @throws RefusedError
    */
   async probe(owner: LeaseOwner): Promise<void> {
     (await this.#open(owner)).close();
   }
 
-  /** Resolves when no statement runs in the database, or when the time has passed. */
-  async settled(timeoutMs: number): Promise<void> {
+  /**
+   * Waits until no statement runs, or until the time has passed.
+   * @returns whether no statement runs; one whose connection was lost may still run in the database
+   */
+  async settled(timeoutMs: number): Promise<boolean> {
     const running = [...this.#lent.keys()].filter((lease) => lease.isRunning);
     const ended = running.map(
       (lease) =>
@@ -188,44 +187,49 @@ export class Leases {
         }),
     );
     let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, timeoutMs);
+    const timeout = new Promise<boolean>((resolve) => {
+      timer = setTimeout(() => resolve(false), timeoutMs);
     });
-    await Promise.race([Promise.all(ended), timeout]);
+    const isSettled = await Promise.race([Promise.all(ended).then(() => true), timeout]);
     clearTimeout(timer);
+    return isSettled;
   }
 
   close(): void {
     clearInterval(this.#sweepTimer);
-    for (const idle of this.#idle.values()) for (const { lease } of idle) lease.close();
-    this.#idle.clear();
+    this.#idle.closeAll();
     for (const lease of [...this.#lent.keys()]) {
       this.#takeBack(lease);
       lease.close();
     }
   }
 
+  /** For `OpenBackoff`. */
+  onRetry(): void {
+    this.emit('free');
+  }
+
   async #openToLend(owner: LeaseOwner): Promise<Lease> {
     const { user } = owner.login;
-    const tried = this.#backoff.begin(user);
+    const attempt = this.#backoff.begin(user);
     this.#opening++;
     this.#inUse.add(user, 1);
     try {
       const lease = await this.#open(owner);
-      tried(null);
+      this.#backoff.end(attempt, null);
       this.#lent.set(lease, { key: keyOf(owner), user, isRevoked: false });
       return lease;
     } catch (error) {
       this.#inUse.add(user, -1);
       const kind = error instanceof RefusedError ? error.refusal.kind : null;
       const full = kind === 'full' || kind === 'user full' ? kind : null;
-      tried(full);
+      this.#backoff.end(attempt, full);
       // Idle connections of other users may use up the database's connections.
-      if (full !== null) this.#closeLongestIdle(full === 'full' ? null : user);
+      if (full !== null) this.#idle.closeLongestUnused(full === 'full' ? null : user);
       throw error;
     } finally {
       this.#opening--;
-      this.onFree?.();
+      this.emit('free');
     }
   }
 
@@ -239,27 +243,20 @@ export class Leases {
       throw error;
     }
     this.#databaseVersion = lease.databaseVersion;
-    this.#noteLimits(lease, owner.login.user);
+    this.#limits.update(lease, owner.login.user);
     // The listener lives as long as the connection, so it must not hold the password.
     const key = keyOf(owner);
     const { user } = owner.login;
     lease.on('crowded', () => {
-      if (!this.#closeLongestIdle()) this.#oweConnection();
+      if (!this.#idle.closeLongestUnused()) this.#closeNextReturned();
     });
     lease.once('lost', (reason) => {
       this.#takeBack(lease);
-      this.#forgetIdle(lease, key);
+      this.#idle.remove(lease, key);
       this.#observe({ type: 'connection_lost', user, reason });
-      this.onFree?.();
+      this.emit('free');
     });
     return lease;
-  }
-
-  /** Each opened connection reports the limits of the database, as they can change at any time. */
-  #noteLimits({ databaseConnectionsMax, userConnectionsMax }: Lease, user: string): void {
-    this.#databaseMax = Math.max(1, databaseConnectionsMax - Math.max(2, Math.ceil(databaseConnectionsMax / 10)));
-    if (userConnectionsMax === 0) this.#userMax.delete(user);
-    else this.#userMax.set(user, Math.max(1, userConnectionsMax - (userConnectionsMax > 3 ? 2 : 1)));
   }
 
   #refused({ refusal, message }: RefusedError, { digest }: LeaseOwner): void {
@@ -272,80 +269,13 @@ export class Leases {
 
   /** The database no longer accepts these credentials: closes the connections that were opened with them. */
   #revoke(digest: string): void {
-    for (const [key, idle] of this.#idle) {
-      if (!key.startsWith(`${digest} `)) continue;
-      for (const { lease } of idle) lease.close();
-      this.#idle.delete(key);
-    }
+    this.#idle.closeByKeyPrefix(keyPrefixOf(digest));
     for (const [lease, loan] of [...this.#lent]) {
-      if (!loan.key.startsWith(`${digest} `)) continue;
+      if (!loan.key.startsWith(keyPrefixOf(digest))) continue;
       loan.isRevoked = true;
       lease.revoke();
     }
-    this.onDenied?.(digest);
-  }
-
-  #isTooOld(lease: Lease): boolean {
-    return performance.now() - lease.openedAt >= this.#options.connectionAgeMs;
-  }
-
-  #keep(lease: Lease, { key, user }: { readonly key: string; readonly user: string }): void {
-    if (lease.isClosed) return;
-    if (this.#isTooOld(lease)) {
-      lease.close();
-      return;
-    }
-    const entry = { lease, user, since: performance.now() };
-    const idle = this.#idle.get(key);
-    if (idle === undefined) this.#idle.set(key, [entry]);
-    else idle.push(entry);
-  }
-
-  /** The most recently used one, so that surplus ones grow old and are closed; none whose thread does not answer. */
-  #takeIdle(key: string): Lease | undefined {
-    const idle = this.#idle.get(key);
-    if (idle === undefined) return undefined;
-    let taken: Lease | undefined;
-    for (let at = idle.length - 1; at >= 0 && taken === undefined; at--) {
-      const { lease } = idle[at] as { lease: Lease };
-      if (!lease.isAnswering) continue;
-      idle.splice(at, 1);
-      if (this.#isTooOld(lease)) lease.close();
-      else taken = lease;
-    }
-    if (idle.length === 0) this.#idle.delete(key);
-    return taken;
-  }
-
-  #forgetIdle(lease: Lease, key: string): void {
-    const idle = this.#idle.get(key)?.filter((entry) => entry.lease !== lease);
-    if (idle === undefined) return;
-    if (idle.length === 0) this.#idle.delete(key);
-    else this.#idle.set(key, idle);
-  }
-
-  /** @param user whose connection is closed; null: of any user */
-  #closeLongestIdle(user: string | null = null): boolean {
-    let longest: { key: string; since: number } | null = null;
-    for (const [key, [first]] of this.#idle) {
-      if (first === undefined || (user !== null && first.user !== user)) continue;
-      if (longest === null || first.since < longest.since) longest = { key, since: first.since };
-    }
-    if (longest === null) return false;
-    const idle = this.#idle.get(longest.key);
-    idle?.shift()?.lease.close();
-    if (idle?.length === 0) this.#idle.delete(longest.key);
-    return true;
-  }
-
-  #sweep(): void {
-    const oldest = performance.now() - this.#options.connectionIdleMs;
-    for (const [key, idle] of this.#idle) {
-      const young = idle.filter(({ lease, since }) => since >= oldest && !this.#isTooOld(lease));
-      for (const entry of idle) if (!young.includes(entry)) entry.lease.close();
-      if (young.length === 0) this.#idle.delete(key);
-      else if (young.length < idle.length) this.#idle.set(key, young);
-    }
+    this.emit('denied', digest);
   }
 
   /** The version that the database reported last; empty before the first connection. */
@@ -355,12 +285,16 @@ export class Leases {
 
   /** The number of connections that are in use, idle or opening. */
   get size(): number {
-    let idle = 0;
-    for (const leases of this.#idle.values()) idle += leases.length;
-    return this.#opening + this.#lent.size + idle;
+    return this.#opening + this.#lent.size + this.#idle.size;
   }
 }
 
+/** The key of a login. Connections with the same key are interchangeable. */
 function keyOf(owner: LeaseOwner): string {
   return `${owner.digest} ${owner.login.database ?? ''}`;
+}
+
+/** The beginning of all keys with these user and password. */
+function keyPrefixOf(digest: string): string {
+  return `${digest} `;
 }

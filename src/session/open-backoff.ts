@@ -4,7 +4,7 @@ const delayMsMax = 1_000;
 /** For this long after the last refusal, connections are opened one after the other. */
 const cautionMs = 10_000;
 
-/** A connection limit of the database that has refused a connection lately. */
+/** A connection limit of the database for which a connection was refused in the last `cautionMs`. */
 interface ReachedLimit {
   refusedAt: number;
   retryAt: number;
@@ -12,21 +12,32 @@ interface ReachedLimit {
   isTrying: boolean;
 }
 
-/** `full`: the database's `max_connections` is reached. `user full`: a limit of the user's account is. */
+/** `full`: the database's `max_connections` is reached. `user full`: a limit of the user's account is reached. */
 export type FullKind = 'full' | 'user full';
+
+/** An attempt to open a connection. */
+export interface OpenAttempt {
+  readonly user: string;
+  /** The limits that apply, if a connection was refused for them lately. */
+  readonly limits: readonly ReachedLimit[];
+}
+
+export interface BackoffListener {
+  /** Another attempt may be made. */
+  onRetry(): void;
+}
 
 /**
  * Paces the opening of connections after the database has refused one because a limit of its own is reached: one attempt at a
  * time, with growing delays between those that are refused.
  */
 export class OpenBackoff {
-  /** Called when another attempt may be made. */
-  readonly #onRetry: () => void;
-  /** That of the database under '', those of users under their names with a blank before them. */
+  readonly #listener: BackoffListener;
+  /** The limit of the database under '', those of users under their names with a blank before them. */
   readonly #limits = new Map<string, ReachedLimit>();
 
-  constructor(onRetry: () => void) {
-    this.#onRetry = onRetry;
+  constructor(listener: BackoffListener) {
+    this.#listener = listener;
   }
 
   /** Whether a connection for the user may be opened now. */
@@ -34,17 +45,20 @@ export class OpenBackoff {
     return this.#limitsOf(user).every(({ isTrying, retryAt }) => !isTrying && performance.now() >= retryAt);
   }
 
-  /** Call before a connection is opened, and the returned function when it is open or refused. */
-  begin(user: string): (refusal: FullKind | null) => void {
-    const tried = this.#limitsOf(user);
-    for (const limit of tried) limit.isTrying = true;
-    return (refusal) => {
-      for (const limit of tried) {
-        limit.isTrying = false;
-        if (refusal === null) limit.delayMs = 0;
-      }
-      if (refusal !== null) this.#refused(refusal === 'full' ? '' : ` ${user}`);
-    };
+  /** Called before a connection is opened. */
+  begin(user: string): OpenAttempt {
+    const limits = this.#limitsOf(user);
+    for (const limit of limits) limit.isTrying = true;
+    return { user, limits };
+  }
+
+  /** @param refusal null: the connection is open, or was refused for another reason than a limit */
+  end({ user, limits }: OpenAttempt, refusal: FullKind | null): void {
+    for (const limit of limits) {
+      limit.isTrying = false;
+      if (refusal === null) limit.delayMs = 0;
+    }
+    if (refusal !== null) this.#refused(refusal === 'full' ? '' : ` ${user}`);
   }
 
   #refused(key: string): void {
@@ -54,8 +68,8 @@ export class OpenBackoff {
     limit.refusedAt = now;
     limit.retryAt = now + limit.delayMs;
     this.#limits.set(key, limit);
-    // A timer may fire a little early.
-    setTimeout(this.#onRetry, limit.delayMs + 2).unref();
+    // A timer may fire up to 1 ms early.
+    setTimeout(() => this.#listener.onRetry(), limit.delayMs + 2).unref();
   }
 
   #limitsOf(user: string): ReachedLimit[] {

@@ -1,27 +1,28 @@
 import type { Observe } from '../events.ts';
 import type { FromWorker, Login } from '../wire/messages.ts';
-import type { Journal, JournaledConnection } from './journal.ts';
+import type { ConnectionRecord, Journal, JournaledConnection, LeftJournal } from './journal.ts';
 import type { ConnectionFollower, WorkerPool } from './worker-pool.ts';
 
 export interface OrphansOptions {
-  /** How often it is tried to end them. */
+  /** The time between two attempts to end them. */
   readonly retryMs: number;
-  /** Who may be allowed to end the statements of others; null: nobody. */
+  /** A login that may be allowed to kill the statements of other users; null: none. */
   readonly login: Login | null;
 }
 
 interface Orphan {
   readonly connection: JournaledConnection;
-  /** Milliseconds since 1970, at the latest. */
+  /** Milliseconds since 1970. It may have been lost earlier. */
   readonly lostAt: number;
-  readonly remove: () => void;
+  /** The journal that has it. */
+  readonly journal: ConnectionRecord;
 }
 
 /**
- * Ends what runs on in the database on connections that are lost to us: those of a process before this one, which was
- * killed, those of a thread that has died, and those that were cut off. A database that counts, or waits for a lock, does
- * not notice that its client is gone. It is tried as the user of the server's own login, and by each user's login when the
- * user comes back.
+ * Kills statements that still run in the database on connections that are lost: those of an earlier process that was killed,
+ * those of a thread that died, and those that were cut off. While a database computes or waits for a lock, it does not notice
+ * that its client is gone. The kills are sent by the login of --mysql_url, and by each user's login when the user opens another
+ * connection.
  */
 export class Orphans implements ConnectionFollower {
   readonly #options: OrphansOptions;
@@ -31,7 +32,7 @@ export class Orphans implements ConnectionFollower {
   readonly #orphans = new Map<number, Orphan>();
   readonly #startedAt = Date.now() - process.uptime() * 1_000;
   #timer: NodeJS.Timeout | null = null;
-  /** Null when the server's own login is refused. */
+  /** null: there is none, or the database has refused it. */
   #login: Login | null;
   #isClosed = false;
 
@@ -42,12 +43,12 @@ export class Orphans implements ConnectionFollower {
     this.#observe = observe;
     this.#login = options.login;
     workers.follow(this);
-    for (const { connections, remove } of journal.left()) this.#inherit(connections, remove);
+    for (const left of journal.left()) this.#inherit(left);
     void this.#retry();
   }
 
   opened(id: number, login: Login): void {
-    // An id that is given out anew tells that the database has been restarted.
+    // The database assigns an id a second time only after a restart, which has ended the connection that had it.
     this.#settle([id]);
     this.#journal.opened({ id, user: login.user, openedAt: Date.now() });
     if (this.#orphans.size === 0) return;
@@ -64,35 +65,38 @@ export class Orphans implements ConnectionFollower {
     const orphan = {
       connection: { id, user, openedAt },
       lostAt: Date.now(),
-      remove: () => this.#journal.closed(id),
+      journal: this.#journal,
     };
     this.#orphans.set(id, orphan);
     if (this.#login !== null) void this.#sweep(this.#login, [orphan]);
     this.#retryLater();
   }
 
-  close(): void {
+  /**
+   * Called before the connections are closed.
+   * @param isSettled whether no statement runs on them. If one does, or may still run on a connection that was lost, the
+   * journal is left for the next process
+   */
+  close(isSettled: boolean): void {
+    if (this.#isClosed) return;
     this.#isClosed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
+    const hasLost = [...this.#orphans.values()].some(({ journal }) => journal === this.#journal);
     this.#orphans.clear();
-    this.#journal.close();
+    if (isSettled && !hasLost) this.#journal.remove();
+    else this.#journal.leave();
   }
 
-  #inherit(connections: readonly JournaledConnection[], remove: () => void): void {
-    let left = connections.length;
-    const settled = (): void => {
-      left--;
-      if (left === 0) remove();
-    };
-    for (const connection of connections) {
-      const namesake = this.#orphans.get(connection.id);
-      // Of two with the same id, the elder went with the database that it belonged to.
-      if (namesake !== undefined && namesake.connection.openedAt > connection.openedAt) {
-        settled();
+  #inherit(journal: LeftJournal): void {
+    for (const connection of journal.connections) {
+      const other = this.#orphans.get(connection.id);
+      // Of two with the same id, a restart of the database has ended the older one.
+      if (other !== undefined && other.connection.openedAt > connection.openedAt) {
+        journal.closed();
       } else {
-        namesake?.remove();
-        this.#orphans.set(connection.id, { connection, lostAt: this.#startedAt, remove: settled });
+        other?.journal.closed(connection.id);
+        this.#orphans.set(connection.id, { connection, lostAt: this.#startedAt, journal });
       }
     }
   }
@@ -136,9 +140,9 @@ export class Orphans implements ConnectionFollower {
 
   #settle(ids: readonly number[]): void {
     const settled = ids.flatMap((id) => this.#orphans.get(id) ?? []);
-    for (const { connection, remove } of settled) {
+    for (const { connection, journal } of settled) {
       this.#orphans.delete(connection.id);
-      remove();
+      journal.closed(connection.id);
     }
   }
 }

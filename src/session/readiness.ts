@@ -1,10 +1,10 @@
 import type { Observe } from '../events.ts';
-import { RefusedError } from './lease.ts';
 import type { LeaseOwner, Leases } from './leases.ts';
+import { RefusedError } from './refused-error.ts';
 
-/** An answer is good for this long, so that a prober cannot make work. */
+/** How long an answer is reused, so that frequent probes do not burden the database. */
 const freshMs = 1_000;
-/** A refused login is tried again less often: the database may lock an account after so many wrong passwords. */
+/** The same after a refused login: the database may lock an account after a number of wrong passwords. */
 const refusedFreshMs = 5_000;
 
 interface Answer {
@@ -13,14 +13,14 @@ interface Answer {
   readonly isReachable: boolean;
 }
 
-/** Knows whether the database accepts the login and the schema of --mysql_url, by logging in. */
+/** Checks by a login whether the database accepts the user and the schema of --mysql_url. */
 export class Readiness {
   readonly #leases: Leases;
   readonly #owner: LeaseOwner;
   readonly #observe: Observe;
   #askedAt = Number.NEGATIVE_INFINITY;
   #freshMs = freshMs;
-  /** Whether the last answer was that the database can be used, and a connection has failed since. */
+  /** Whether a connection has failed since the last answer, which was that the database can be used. */
   #isDoubtful = false;
   #isReady = false;
   #answer: Promise<Answer> = Promise.resolve({ reason: null, isReachable: true });
@@ -40,7 +40,7 @@ export class Readiness {
     return (await this.#fresh()).isReachable;
   }
 
-  /** Called when a connection to the database has failed: an older answer that it can be used is worth nothing now. */
+  /** Called when a connection to the database has failed: an earlier answer that it can be used is outdated. */
   doubt(): void {
     this.#isDoubtful = this.#isReady;
   }
@@ -67,12 +67,12 @@ export class Readiness {
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
       const { message, refusal } = error;
-      // Statements wait for the connections that the server has, if it has any.
+      // If the server has connections, statements wait for them.
       if (refusal.kind === 'full' || refusal.kind === 'user full') {
         return { reason: this.#leases.size > 0 ? null : message, isReachable: true };
       }
       if (refusal.kind === 'unavailable') return { reason: message, isReachable: false };
-      // Without a user there is nothing to log in with, and a refusal shows that the database answers.
+      // Without a user in --mysql_url no login is expected to succeed. The refusal shows that the database answers.
       if (this.#owner.login.user === '') return { reason: null, isReachable: true };
       this.#freshMs = refusedFreshMs;
       const what = refusal.kind === 'database' ? 'schema' : 'user and password';

@@ -1,4 +1,5 @@
 import { causes, failureOf } from '../wire/failures.ts';
+import { nextPhase, type Transitions } from '../wire/phase.ts';
 import type {
   Afterwards,
   SessionState,
@@ -10,18 +11,18 @@ import type { Lease, LeaseHolder } from './lease.ts';
 
 export interface SessionOptions {
   readonly id: string;
-  /** The database user; nobody else may know of the session. */
+  /** The database user. To other users, the session does not exist. */
   readonly owner: string;
   /**
-   * Whether it outlives its statements. `held`: for as long as its state is one that its client cannot carry elsewhere, such
-   * as an open transaction.
+   * Whether it outlives its statements. `pinned`: while it has state that its client cannot carry to another session, such as an
+   * open transaction.
    */
-  readonly keep: 'always' | 'held' | 'never';
-  /** How long it is kept after its last statement, if it is. */
+  readonly keep: 'always' | 'pinned' | 'never';
+  /** How long it is kept after its last statement. */
   readonly idleMs: number;
-  /** Whoever may keep it alive without a statement; null: nobody. */
+  /** The client whose heartbeats restart the idle time; null: none. */
   readonly client: string | null;
-  /** Statements that may wait behind the one that runs. */
+  /** The most statements that wait behind the one that runs. */
   readonly queueMax: number;
 }
 
@@ -29,38 +30,56 @@ export interface SessionOptions {
 export interface Movable {
   /** The session has ended without loss, as by a COMMIT, and reports nothing more of the statement. */
   move(): void;
-  /** The statement is sent in this session. */
+  /** The statement is about to be sent in this session. */
   stay(): void;
 }
 
-/** Told by a session. */
 export interface SessionObserver {
-  /** From now on it is held; what ends that is its end. */
-  held(session: Session): void;
-  /** Called once. @param reuse whether its connection can serve others */
-  ended(session: Session, reuse: boolean, reason: string): void;
+  /** The session is pinned from now on, until it ends. */
+  onPinned(session: Session): void;
+  /**
+   * Called once.
+   * @param reuse whether its connection is clean, and can run the statements of others
+   */
+  onEnded(session: Session, reuse: boolean, reason: string): void;
 }
 
 const endedByClient = 'its client ended it';
 
-const afterwards = { always: 'keep', held: 'hold', never: 'clean' } as const;
+const afterwards = { always: 'keep', pinned: 'hold', never: 'clean' } as const;
+
+type Phase = 'idle' | 'busy' | 'ending' | 'ended';
+
+const transitions: Transitions<Phase> = {
+  idle: ['busy', 'ended'],
+  busy: ['idle', 'ending', 'ended'],
+  ending: ['ended'],
+  ended: [],
+};
 
 /**
- * A place where statements run one at a time in order of arrival: one database connection. States: busy (a statement
- * runs), idle (the clock runs, if the session is kept), ended.
+ * Runs statements one at a time, in order of arrival, on one connection.
+ *
+ *     idle ◀──▶ busy ──▶ ending ──▶ ended
+ *       │         │                   ▲
+ *       └─────────┴───────────────────┘
+ *
+ *     idle      the idle time passes, after which the session ends
+ *     busy      a statement runs, and others may wait
+ *     ending    the session ends with the statement that runs, which is not cancelled
  */
 export class Session implements LeaseHolder {
   readonly id: string;
   readonly owner: string;
+  #phase: Phase = 'idle';
   readonly #options: SessionOptions;
   readonly #lease: Lease;
   readonly #observer: SessionObserver;
   readonly #waiting: WaitingStatement[] = [];
   #idleTimer: NodeJS.Timeout | null = null;
-  #isHeld = false;
-  /** Why it ends when it is idle; null if it need not. */
-  #endReason: string | null = null;
-  #ended = false;
+  #isPinned = false;
+  /** Why it is `ending`. */
+  #endReason = '';
 
   constructor(options: SessionOptions, lease: Lease, observer: SessionObserver) {
     this.id = options.id;
@@ -75,36 +94,36 @@ export class Session implements LeaseHolder {
     return this.#lease;
   }
 
-  /** Whether there is more to it than its next statement. */
+  /** Whether it outlives the statement that runs. */
   get isKept(): boolean {
-    return this.#options.keep === 'always' || this.#isHeld;
+    return this.#options.keep === 'always' || this.#isPinned;
   }
 
-  /** Whether it is one whose state its client carries, as far as can be. */
-  get isCarried(): boolean {
-    return this.#options.keep === 'held';
+  /** Whether its client carries its database, variables and settings, so that it is kept only while it is pinned. */
+  get isClientManaged(): boolean {
+    return this.#options.keep === 'pinned';
   }
 
-  /** Its client is there: the clock begins anew. */
+  /** Restarts the idle time, after a heartbeat of the client. */
   renew(client: string | null): void {
-    if (this.isCarried && client === this.#options.client) this.#idleTimer?.refresh();
+    if (this.isClientManaged && client === this.#options.client) this.#idleTimer?.refresh();
   }
 
-  /** Ends it if it is that client's, now or when its statement has ended, which somebody may still ask about. */
+  /** Ends it if it is that client's. A statement that runs is ended first, since its result may still be read. */
   endOf(client: string, reason: string): void {
-    if (client !== this.#options.client) return;
-    if (this.#lease.isRunning) this.#endReason = reason;
-    else this.end(reason);
+    if (client === this.#options.client) this.#endAfterStatement(reason);
   }
 
   /**
-   * Runs a statement, now or when those before it have ended. The observer is told the rest.
+   * Runs a statement, now or when those before it have ended.
    * @param movable null: it can run in this session only
    */
   run(request: StatementRequest, observer: StatementObserver, movable: Movable | null = null): StatementHandle {
-    if (!this.#lease.isRunning) {
+    if (this.#phase === 'ended') throw new Error('a statement was given to a session that has ended');
+    if (this.#phase === 'idle') {
       if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
       this.#idleTimer = null;
+      this.#enter('busy');
       movable?.stay();
       return this.#lease.run(request, afterwards[this.#options.keep], observer);
     }
@@ -122,7 +141,7 @@ export class Session implements LeaseHolder {
     this.#end(false, reason);
   }
 
-  /** Ends the session as its client wishes, and cancels the statements that run or wait in it. */
+  /** Ends the session for its client, and cancels the statements that run or wait in it. */
   endByClient(): void {
     const cause = causes.sessionEnded();
     this.#lease.interrupt(cause);
@@ -131,19 +150,20 @@ export class Session implements LeaseHolder {
 
   /** For `Lease`. */
   onIdle(): void {
-    // Of a statement that was cancelled nobody is told in what it has left the session: neither has the client a handle to what
-    // is held on its account alone, nor does it know that nothing is held any more.
-    const { isHeld } = this.#lease;
-    if (!this.isKept || (this.isCarried && !isHeld)) {
-      this.#end(!isHeld, 'its statement ended');
+    // After a statement that was cancelled, `onSessionState` is not called, and the client is not given the session's state. If
+    // that statement has pinned the session, the client has no token to resume it, and nobody else can: the session ends.
+    const { isPinned } = this.#lease;
+    if (!this.isKept || (this.isClientManaged && !isPinned)) {
+      this.#end(!isPinned, 'its statement ended');
       return;
     }
-    if (this.#endReason !== null) {
+    if (this.#phase === 'ending') {
       this.#end(false, this.#endReason);
       return;
     }
     const next = this.#waiting.shift();
     if (next === undefined) {
+      this.#enter('idle');
       const { idleMs } = this.#options;
       this.#idleTimer = setTimeout(() => this.#end(false, `idle for ${idleMs / 1000} s`), idleMs);
     } else {
@@ -152,10 +172,10 @@ export class Session implements LeaseHolder {
   }
 
   /** For `Lease`. */
-  onLeft({ isHeld }: SessionState): void {
-    const wasHeld = this.#isHeld;
-    this.#isHeld = isHeld;
-    if (isHeld && !wasHeld) this.#observer.held(this);
+  onSessionState({ isHeld: isPinned }: SessionState): void {
+    const wasPinned = this.#isPinned;
+    this.#isPinned = isPinned;
+    if (isPinned && !wasPinned) this.#observer.onPinned(this);
   }
 
   /** For `Lease`. */
@@ -165,22 +185,33 @@ export class Session implements LeaseHolder {
 
   /** For `Lease`. */
   onRevoked(): void {
-    const reason = 'the database no longer accepts the name and password of its user';
-    if (this.#lease.isRunning) this.#endReason = reason;
-    else this.end(reason);
+    this.#endAfterStatement('the database no longer accepts the name and password of its user');
   }
 
-  /** @param cause of the failure of statements that wait; left out: the session was lost */
+  #enter(phase: Phase): void {
+    this.#phase = nextPhase(transitions, this.#phase, phase);
+  }
+
+  #endAfterStatement(reason: string): void {
+    if (this.#phase === 'idle') {
+      this.end(reason);
+    } else {
+      if (this.#phase === 'busy') this.#enter('ending');
+      this.#endReason = reason;
+    }
+  }
+
+  /** @param cause of the failure of statements that wait; by default, that the session was lost */
   #end(
     reuse: boolean,
     reason: string,
-    cause = this.isCarried ? causes.heldSessionEnded(reason) : causes.sessionLost(reason),
+    cause = this.isClientManaged ? causes.heldSessionEnded(reason) : causes.sessionLost(reason),
   ): void {
-    if (this.#ended) return;
-    this.#ended = true;
+    if (this.#phase === 'ended') return;
+    this.#enter('ended');
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     this.#lease.holder = null;
-    this.#observer.ended(this, reuse, reason);
+    this.#observer.onEnded(this, reuse, reason);
     for (const waiting of this.#waiting.splice(0)) {
       if (reuse && waiting.movable !== null) waiting.movable.move();
       else waiting.observer.failed(failureOf(cause, 'not_started'));
@@ -188,16 +219,16 @@ export class Session implements LeaseHolder {
   }
 }
 
-/** A statement that waits in a session for those before it, and its handle from then on. */
+/** A statement that waits in a session for those before it, and its handle also when it runs. */
 class WaitingStatement implements StatementHandle {
   readonly observer: StatementObserver;
   readonly movable: Movable | null;
   readonly #queue: WaitingStatement[];
-  /** null: it has been sent. */
+  /** null: it was sent. */
   #request: StatementRequest | null;
   #handle: StatementHandle | null = null;
 
-  /** @param queue of its session, in which it waits */
+  /** @param queue the waiting statements of its session */
   constructor(
     queue: WaitingStatement[],
     request: StatementRequest,

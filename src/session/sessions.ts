@@ -5,12 +5,13 @@ import { newSessionId } from '../ids.ts';
 import { mayTake } from '../share.ts';
 import { Tombstones } from '../tombstones.ts';
 import type { Account } from './accounts.ts';
-import { type Lease, RefusedError } from './lease.ts';
+import type { Lease } from './lease.ts';
 import type { Leases } from './leases.ts';
+import { RefusedError } from './refused-error.ts';
 import { Session, type SessionObserver, type SessionOptions } from './session.ts';
 
 export type SessionsOptions = Config['sessions'] & {
-  /** Ids of ended sessions that are remembered, with the reason why each ended. */
+  /** Tombstones of ended sessions. */
   readonly endedMax: number;
 };
 
@@ -19,22 +20,18 @@ const endedKeptMs = 600_000;
 const lossCode = 90_001;
 
 /** Opens sessions and finds kept ones. */
-export class Sessions {
+export class Sessions implements SessionObserver {
   readonly #options: SessionsOptions;
   readonly #leases: Leases;
   readonly #observe: Observe;
   readonly #kept = new Map<string, Session>();
-  /** Kept sessions, and those that are being opened to be kept. */
+  /** Kept sessions, also those that are being opened. */
   readonly #countByUser = new Counts();
   #count = 0;
   /** Why pinned sessions have ended. */
   readonly #ended: Tombstones;
   /** Sessions that were ended by their clients. A client that lost the answer repeats its request. */
   readonly #endedByClients: Tombstones;
-  readonly #observer: SessionObserver = {
-    held: (session) => this.#hold(session),
-    ended: (session, reuse, reason) => this.#onEnd(session, reuse, reason),
-  };
 
   constructor(options: SessionsOptions, leases: Leases, observe: Observe) {
     this.#options = options;
@@ -48,7 +45,7 @@ export class Sessions {
    * Opens a session, without a promise if it is for one statement and there is an idle connection.
    * @param database null: the default one
    * @param idleMs how long to keep the session when idle, bounded by the option; 0: it is for one statement only
-   * @param id if the client knows it already
+   * @param id the id that the client has been given already
    * @returns null if all connections are in use
    * @throws RefusedError, also by the promise
    */
@@ -67,8 +64,8 @@ export class Sessions {
   }
 
   /**
-   * Opens a session for one statement. It is pinned if the statement leaves state that the client cannot carry.
-   * @param client whose heartbeats keep it alive then; null: none
+   * Opens a client-managed session for one statement. It is pinned if the statement leaves state that the client cannot carry.
+   * @param client whose heartbeats keep the pinned session alive; null: none
    * @returns null if all connections are in use
    * @throws RefusedError by the promise
    */
@@ -81,7 +78,7 @@ export class Sessions {
     const lease = this.#acquire(account, database);
     if (lease === null) return null;
     const { pinnedSessionIdleMs: idleMs } = this.#options;
-    return this.#sessionOn(lease, { id, owner: account.user, keep: 'held', idleMs, client });
+    return this.#sessionOn(lease, { id, owner: account.user, keep: 'pinned', idleMs, client });
   }
 
   #checkRoom(user: string): void {
@@ -118,8 +115,11 @@ export class Sessions {
     }
   }
 
-  /** Keeps a session that is now pinned. If there is no room, it ends, and the client's next statement gets the reason. */
-  #hold(session: Session): void {
+  /**
+   * For `Session`: keeps it now that it is pinned. If there are too many sessions, it ends, and the next statement of its
+   * client fails with the reason.
+   */
+  onPinned(session: Session): void {
     try {
       this.#checkRoom(session.owner);
     } catch (error) {
@@ -144,10 +144,10 @@ export class Sessions {
 
   #sessionOn(lease: Lease | Promise<Lease>, options: Omit<SessionOptions, 'queueMax'>): Session | Promise<Session> {
     if (lease instanceof Promise) return lease.then((opened) => this.#sessionOn(opened, options));
-    return new Session({ ...options, queueMax: this.#options.sessionQueueMax }, lease, this.#observer);
+    return new Session({ ...options, queueMax: this.#options.sessionQueueMax }, lease, this);
   }
 
-  /** Those kept, and those that are being opened to be kept. */
+  /** The number of kept sessions, also those that are being opened. */
   get size(): number {
     return this.#count;
   }
@@ -158,7 +158,7 @@ export class Sessions {
     return session?.owner === user ? session : undefined;
   }
 
-  /** Why the user's pinned session of that id has ended, if it is remembered. */
+  /** Why the user's pinned session of that id has ended; undefined if there was none, or its tombstone has expired. */
   whyEnded(id: string, user: string): string | undefined {
     return this.#ended.find(id, user)?.reason;
   }
@@ -175,17 +175,17 @@ export class Sessions {
     return true;
   }
 
-  /** Whether the user's pinned session of that id has ended because no state was left in it. */
+  /** Whether the user's pinned session of that id has ended because it had no state any more. */
   hasEndedWithoutLoss(id: string, user: string): boolean {
     return this.find(id, user) === undefined && this.#ended.find(id, user)?.code === null;
   }
 
-  /** Restarts the idle time of the sessions that are pinned for a client. */
+  /** Restarts the idle time of a client's pinned sessions. */
   renew(client: string | null, user: string): void {
     for (const session of this.#kept.values()) if (session.owner === user) session.renew(client);
   }
 
-  /** Releases the sessions that are pinned for a client. */
+  /** Ends a client's pinned sessions. */
   endOf(client: string, user: string, reason: string): void {
     for (const session of [...this.#kept.values()]) if (session.owner === user) session.endOf(client, reason);
   }
@@ -194,9 +194,10 @@ export class Sessions {
     for (const session of [...this.#kept.values()]) session.end(reason);
   }
 
-  #onEnd(session: Session, reuse: boolean, reason: string): void {
+  /** For `Session`. */
+  onEnded(session: Session, reuse: boolean, reason: string): void {
     if (this.#kept.delete(session.id)) {
-      if (session.isCarried) this.#ended.add(session.id, session.owner, reason, reuse ? null : lossCode);
+      if (session.isClientManaged) this.#ended.add(session.id, session.owner, reason, reuse ? null : lossCode);
       this.#add(session.owner, -1);
       this.#observe({ type: 'session_ended', session: session.id, user: session.owner, reason });
     }

@@ -5,7 +5,7 @@ import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
 import type { Channel } from '../wire/link.ts';
 import type { DatabaseAddress, FromWorker, Login, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
-import { WorkerThread } from './worker-thread.ts';
+import { WorkerThread, type WorkerThreadOwner } from './worker-thread.ts';
 
 export type WorkerPoolOptions = Config['threads'] & {
   readonly address: DatabaseAddress;
@@ -13,17 +13,17 @@ export type WorkerPoolOptions = Config['threads'] & {
   readonly spillUsage: SpillUsage;
 };
 
-/** Is told which database connections the threads open and close. */
+/** Follows the database connections of the threads. */
 export interface ConnectionFollower {
   /** @param id of the connection in the database */
   opened(id: number, login: Login): void;
   closed(id: number): void;
-  /** The connection or its thread is lost. Its statement may still run in the database. */
+  /** The connection or its thread is lost. A statement of it may still run in the database. */
   lost(id: number, user: string, openedAt: number): void;
 }
 
 /**
- * Objects in a thread are small and short-lived; rows are outside of its heap. By default, the young generation would grow to
+ * Objects in a thread are small and short-lived, and rows are outside of its heap. By default, the young generation would grow to
  * 48 MB in each thread before it is collected.
  */
 const youngGenerationMb = 6;
@@ -34,13 +34,16 @@ const unansweredMax = 2;
 /** A starting thread has at least this long to answer. */
 const startMs = 30_000;
 
-/** The threads that talk to the database. Each runs one task, which lasts as long as the thread, and has one link. */
-export class WorkerPool implements AsyncDisposable {
+/**
+ * The threads that have the connections to the database. Each has one link, and runs one task, which lasts as long as the
+ * thread.
+ */
+export class WorkerPool implements AsyncDisposable, WorkerThreadOwner {
   readonly #options: WorkerPoolOptions;
   readonly #observe: Observe;
   readonly #pool: ThreadPool;
   readonly #threads = new Set<WorkerThread>();
-  /** Those of the spill usage that are in use. */
+  /** The slots of the spill usage that are in use. */
   readonly #slots = new Set<number>();
   readonly #pingTimer: NodeJS.Timeout;
   #follower: ConnectionFollower | null = null;
@@ -61,8 +64,8 @@ export class WorkerPool implements AsyncDisposable {
   }
 
   /**
-   * A channel to the thread that has the fewest, of those that answer.
-   * @param login whose connection it will be; null if it will be none
+   * Opens a channel to the thread that has the fewest, of those that answer.
+   * @param login the login of the connection that it is for; null: it is for none
    */
   connect(login: Login | null = null): Channel<ToWorker, FromWorker> {
     this.#startMissing();
@@ -83,8 +86,7 @@ export class WorkerPool implements AsyncDisposable {
   #start(): void {
     const { address, limits, spillUsage } = this.#options;
     const { port1, port2 } = new MessageChannel();
-    // A thread that is about to end is given nothing more.
-    const thread = new WorkerThread(port1, () => this.#threads.delete(thread));
+    const thread = new WorkerThread(port1, this);
     this.#threads.add(thread);
     const slot = this.#takeSlot();
     const task: ThreadTask = { port: port2, address, limits, slot, spillUsage: spillUsage.shared };
@@ -95,14 +97,14 @@ export class WorkerPool implements AsyncDisposable {
     run.then(
       () => this.#end(thread, 'its worker thread ended'),
       (error: Error) => {
-        // One that was given up, or ended because the server stops, has failed nobody.
+        // A thread that was replaced has been reported, and one that ends because the server stops is no failure.
         if (!this.#isClosed && !thread.isClosed) this.#observe({ type: 'worker_failed', error });
         this.#end(thread, `its worker thread failed: ${error.message}`);
       },
     );
   }
 
-  /** One that nobody has; if there is none, one is shared, and what is counted in it is forgotten too early. */
+  /** A free slot. If there is none, the last one is shared, and its counts are reset too early. */
   #takeSlot(): number {
     let slot = 0;
     while (this.#slots.has(slot) && slot < this.#options.spillUsage.slots - 1) slot++;
@@ -110,7 +112,12 @@ export class WorkerPool implements AsyncDisposable {
     return slot;
   }
 
-  /** Should the thread never have had the other end of the link, nobody else closes it. */
+  /** For `WorkerThread`: it gets no further connections. */
+  onEnding(thread: WorkerThread): void {
+    this.#threads.delete(thread);
+  }
+
+  /** Closes the link. The thread does not, if it never received the other end. */
   #end(thread: WorkerThread, reason: string): void {
     this.#threads.delete(thread);
     thread.close(reason);
@@ -129,13 +136,13 @@ export class WorkerPool implements AsyncDisposable {
     }
   }
 
-  /** Ends a thread that does not answer. What it has sent to the database may run on there. */
+  /** Ends a thread that does not answer. Its statements may still run in the database. */
   #replace(thread: WorkerThread, secs: number): void {
-    const said = `did not answer for ${secs} s and was replaced (--worker_stall_secs)`;
-    this.#observe({ type: 'worker_failed', error: new Error(`a worker thread ${said}`) });
-    this.#end(thread, `its worker thread ${said}`);
+    const reason = `did not answer for ${secs} s and was replaced (--worker_stall_secs)`;
+    this.#observe({ type: 'worker_failed', error: new Error(`a worker thread ${reason}`) });
+    this.#end(thread, `its worker thread ${reason}`);
     const known = new Set([...this.#threads].map(({ id }) => id));
-    // One that has never answered is among those of which nobody knows.
+    // The id of a thread that has never answered is not known: it is one of the unknown ids.
     const worker = this.#pool.threads.find(({ threadId }) =>
       thread.id === null ? !known.has(threadId) : threadId === thread.id,
     );
@@ -150,7 +157,7 @@ export class WorkerPool implements AsyncDisposable {
   }
 }
 
-/** The first message of a channel tells whether there is a connection. */
+/** Follows the connection of a channel, if the first message reports that it is open. */
 function follow(channel: Channel<ToWorker, FromWorker>, login: Login, follower: ConnectionFollower): void {
   channel.once('message', (message) => {
     if (message.type !== 'opened') return;
@@ -159,7 +166,7 @@ function follow(channel: Channel<ToWorker, FromWorker>, login: Login, follower: 
   });
 }
 
-/** A function of its own, so that nothing of it knows the password for as long as the connection lives. */
+/** A function of its own, since closures in `follow` would hold the login, with its password, as long as the connection lives. */
 function followToEnd(
   channel: Channel<ToWorker, FromWorker>,
   connection: number,
@@ -177,7 +184,7 @@ function followToEnd(
   });
   channel.once('close', (reason) => {
     if (isLost) return;
-    // Only the end of its thread has a reason.
+    // A reason is given only if the thread has ended.
     if (reason === undefined) follower.closed(connection);
     else lost();
   });

@@ -6,6 +6,8 @@ const [dataDir = ''] = process.argv.slice(2);
 const database = await startEmbedded({
   dataDir,
   startTimeoutMs: 30_000,
-  say: (message) => console.log(message),
+  observe: (event) => {
+    if (event.type === 'embedded_database') console.log(event.message);
+  },
 });
 console.log(`ready ${database.socketPath}`);

@@ -20,7 +20,8 @@ import t, { type Test } from 'tap';
 import { type EmbeddedDatabase, startEmbedded } from '#src/embedded/mariadb.js';
 import { serversBelow } from '#src/embedded/processes.js';
 import { findPrograms } from '#src/embedded/programs.js';
-import { identify } from '#src/identity.js';
+import type { Observe } from '#src/events.js';
+import { identify } from '#src/process-identity.js';
 import { until } from '../support/until.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
@@ -141,7 +142,7 @@ t.test(
     const said: string[] = [];
     // No start is needed to see whom it would run as.
     const folder = join(shut, 'data');
-    await t.rejects(startEmbedded({ dataDir: folder, startTimeoutMs: 20, say: (message) => said.push(message) }));
+    await t.rejects(startEmbedded({ dataDir: folder, startTimeoutMs: 20, observe: messagesTo(said) }));
     t.match(said[0], /^the private MariaDB runs as root, because .* can enter .*mariadb: .*--data_dir/);
     t.equal(statSync(join(folder, 'mariadb')).mode & 0o777, 0o700);
     t.equal(statSync(folder).mode & 0o777, 0o700);
@@ -307,7 +308,7 @@ t.test('a first start that is aborted leaves no process and no data', async (t) 
     dataDir: folder,
     startTimeoutMs: 30_000,
     signal: abort.signal,
-    say: () => setImmediate(() => abort.abort(new Error('changed my mind'))),
+    observe: () => setImmediate(() => abort.abort(new Error('changed my mind'))),
   });
   await t.rejects(starting, { message: 'changed my mind' });
   t.same(left(folder), ['error.log', 'files']);
@@ -316,7 +317,7 @@ t.test('a first start that is aborted leaves no process and no data', async (t) 
 
 t.test('a start that takes too long is given up', async (t) => {
   const folder = t.testdir();
-  const starting = startEmbedded({ dataDir: folder, startTimeoutMs: 20, say: () => {} });
+  const starting = startEmbedded({ dataDir: folder, startTimeoutMs: 20, observe: () => {} });
   await t.rejects(starting, { message: /^mariadb-install-db was not done after 20 ms: / });
   t.same(left(folder), ['error.log', 'files']);
 });
@@ -339,12 +340,18 @@ t.test('without MariaDB the error says what to install', async (t) => {
   });
 });
 
+function messagesTo(said: string[]): Observe {
+  return (event) => {
+    if (event.type === 'embedded_database') said.push(event.message);
+  };
+}
+
 /** Starts a database that the test's end stops, whatever the test's outcome. */
 async function start(t: Test, folder: string, said: string[] = []): Promise<EmbeddedDatabase> {
   const database = await startEmbedded({
     dataDir: folder,
     startTimeoutMs: 120_000,
-    say: (message) => said.push(message),
+    observe: messagesTo(said),
   });
   t.teardown(() => database.stop());
   return database;

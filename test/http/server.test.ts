@@ -9,7 +9,8 @@ import { HostNames } from '#src/http/host-names.js';
 import { httpErrors } from '#src/http/http-error.js';
 import { replyText } from '#src/http/reply.js';
 import { type Route, Router } from '#src/http/router.js';
-import { HttpServer, type ServerOptions, type Site } from '#src/http/server.js';
+import { HttpServer, type ServerOptions } from '#src/http/server.js';
+import type { Site } from '#src/http/site.js';
 import { RequestAbortedError } from '#src/refusal-error.js';
 import { makeCertificate } from '../support/certificates.ts';
 import { connectTo, exchange, requestText } from '../support/raw-http.ts';
@@ -17,7 +18,7 @@ import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 
-/** Unlike one without a body, it is served at once. */
+/** It is received at once; a request without a body waits for its turn. */
 const smallPost = 'POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}';
 const CHUNKED_JSON = { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' };
 

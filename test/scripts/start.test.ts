@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { identify } from '#src/identity.js';
+import { identify } from '#src/process-identity.js';
 import { until } from '../support/until.ts';
 
 const PROJECT_FOLDER = fileURLToPath(new URL('../../../', import.meta.url));

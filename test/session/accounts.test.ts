@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Accounts, type AccountsOptions, BlockedError } from '#src/session/accounts.js';
-import { RefusedError } from '#src/session/lease.js';
 import { Leases } from '#src/session/leases.js';
+import { RefusedError } from '#src/session/refused-error.js';
 import type { Refusal } from '#src/wire/messages.js';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { FakeLargeRows, FakeWorkers } from './fake-workers.ts';

@@ -29,15 +29,17 @@ function connection(id: number): JournaledConnection {
 
 function open(t: Test, folder: string): { journal: Journal; failures: string[] } {
   const failures: string[] = [];
-  const journal = new Journal(folder, database, (error) => failures.push(error.message));
-  t.teardown(() => journal.close());
+  const journal = new Journal(folder, database, (event) => {
+    if (event.type === 'journal_failed') failures.push(event.error.message);
+  });
+  t.teardown(() => journal.remove());
   return { journal, failures };
 }
 
 /** What a process leaves that dies when it has opened 1, 2 and 3 and closed 2. */
 function leave(folder: string, where = database): void {
   const code = `import { Journal } from ${JSON.stringify(import.meta.resolve('#src/session/journal.js'))};
-    const journal = new Journal(${JSON.stringify(folder)}, ${JSON.stringify(where)}, (error) => { throw error; });
+    const journal = new Journal(${JSON.stringify(folder)}, ${JSON.stringify(where)}, ({ error }) => { throw error; });
     for (const id of [1, 2, 3]) journal.opened({ id, user: 'anna', openedAt: 1000 + id });
     journal.closed(2);
     process.kill(process.pid, 'SIGKILL');`;
@@ -54,9 +56,9 @@ t.test('the connections that a dead process had open are found, and its journal 
     [[connection(1), connection(3)]],
   );
   t.equal(readdirSync(folder).length, 2);
-  left[0]?.remove();
+  for (const _ of left[0]?.connections ?? []) left[0]?.closed();
   t.strictSame(journal.left(), []);
-  journal.close();
+  journal.remove();
   t.strictSame(readdirSync(folder), []);
   t.strictSame(failures, []);
   t.end();
@@ -139,7 +141,7 @@ t.test('a folder that cannot be made is said once', (t) => {
   journal.opened(connection(1));
   journal.closed(1);
   t.strictSame(journal.left(), []);
-  journal.close();
+  journal.remove();
   t.match(failures, [/EEXIST|ENOTDIR/]);
   t.equal(failures.length, 1);
   t.end();

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
-import { Lease, RefusedError } from '#src/session/lease.js';
+import { Lease } from '#src/session/lease.js';
+import { RefusedError } from '#src/session/refused-error.js';
 import { type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch } from '#src/wire/statement.js';
 import { turns } from '../support/turns.ts';
@@ -553,26 +554,26 @@ t.test(
   },
 );
 
-t.test('a lease knows whether its session is held, and with it whether a statement stands alone', async (t) => {
+t.test('a lease knows whether its session is pinned, and so whether a statement is alone', async (t) => {
   const { lease, connection } = await openLease(t);
   const state = { schema: null, variables: {}, inTransaction: true, isHeld: true, isChanged: true };
-  t.equal(lease.isHeld, false);
+  t.equal(lease.isPinned, false);
   const observer = new Recorder();
   lease.run(request, 'hold', observer);
   const end = { ok: true, outcome, rowsToCome: 0 } as const;
   connection.post({ type: 'news', statement: 1, end, session: state, idle: true });
   await once(lease, 'idle');
   t.strictSame(observer.told, ['started', `left ${JSON.stringify(state)}`, 'ended']);
-  t.equal(lease.isHeld, true);
+  t.equal(lease.isPinned, true);
   lease.run(request, 'hold', new Recorder()).cancel();
   connection.post({ type: 'idle', session: { ...state, isHeld: false } });
   await once(lease, 'idle');
-  t.equal(lease.isHeld, false, 'it is known of a statement that was cancelled too');
+  t.equal(lease.isPinned, false, 'it is known of a statement that was cancelled too');
   lease.run(request, 'hold', new Recorder());
   connection.post({ type: 'news', statement: 3, end, session: state, idle: true });
   await once(lease, 'idle');
   lease.run(request, 'clean', new Recorder());
-  t.equal(lease.isHeld, false, 'whatever was held goes with a clean statement');
+  t.equal(lease.isPinned, false, 'a clean statement ends the state of the session');
 });
 
 for (const isHeld of [false, true]) {

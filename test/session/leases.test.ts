@@ -58,14 +58,14 @@ async function acquire(leases: Leases, owner: string | LeaseOwner): Promise<Leas
 
 function countFrees(leases: Leases): { count: number } {
   const frees = { count: 0 };
-  leases.onFree = () => frees.count++;
+  leases.on('free', () => frees.count++);
   return frees;
 }
 
 /** Resolves when it is told that there may be a connection. */
 function nextFree(leases: Leases): Promise<void> {
   return new Promise((resolve) => {
-    leases.onFree = resolve;
+    leases.once('free', resolve);
   });
 }
 
@@ -265,7 +265,7 @@ t.test('A4: a connection whose login is too long ago serves no new statement', a
 t.test('A4: when a login is refused, what was opened with it ends', async (t) => {
   const { leases, workers } = openLeases(t, { connectionsMax: 10 });
   const denials: string[] = [];
-  leases.onDenied = (digest) => denials.push(digest);
+  leases.on('denied', (digest) => denials.push(digest));
   const [idle, running, other] = [
     await acquire(leases, 'anna'),
     await acquire(leases, 'anna'),
@@ -363,17 +363,17 @@ t.test('a login is right also where the default database cannot be entered', asy
 t.test('a statement that runs is waited for when all is to settle, but not for ever', async (t) => {
   const clock = installFakeClock(t);
   const { leases, workers } = openLeases(t);
-  await leases.settled(60_000);
+  t.equal(await leases.settled(60_000), true);
   const lease = await acquire(leases, 'anna');
   lease.run(request, 'clean', new Recorder());
   const overdue = leases.settled(50);
   clock.tick(49);
   t.equal(await isPending(overdue), true);
   clock.tick(1);
-  await overdue;
+  t.equal(await overdue, false);
   const settled = leases.settled(60_000);
   workers.connections[0]?.endAndIdle(1);
-  await settled;
+  t.equal(await settled, true);
 });
 
 t.test('closing closes every connection, lent out or idle', async (t) => {

@@ -5,13 +5,13 @@ import { installFakeClock } from '../support/fake-clock.ts';
 t.test('B4: after a refusal one connection at a time is tried, when it is time', async (t) => {
   const clock = installFakeClock(t);
   let retries = 0;
-  const backoff = new OpenBackoff(() => retries++);
+  const backoff = new OpenBackoff({ onRetry: () => retries++ });
   t.equal(backoff.mayTry('anna'), true);
   const [first, second] = [backoff.begin('anna'), backoff.begin('bert')];
   t.equal(backoff.mayTry('anna'), true, 'as many at once as there are statements, at first');
-  first('full');
+  backoff.end(first, 'full');
   t.strictSame([backoff.mayTry('anna'), backoff.mayTry('bert')], [false, false]);
-  second(null);
+  backoff.end(second, null);
   t.equal(backoff.mayTry('bert'), false, 'what was begun before changes nothing');
   clock.tick(49);
   t.equal(backoff.mayTry('bert'), false);
@@ -20,18 +20,18 @@ t.test('B4: after a refusal one connection at a time is tried, when it is time',
   t.equal(backoff.mayTry('bert'), true);
   const third = backoff.begin('bert');
   t.equal(backoff.mayTry('anna'), false, 'while another is tried');
-  third(null);
+  backoff.end(third, null);
   t.equal(backoff.mayTry('anna'), true);
 });
 
 t.test('B4: the limit of one user is nothing to others', async (t) => {
   const clock = installFakeClock(t);
   let retries = 0;
-  const backoff = new OpenBackoff(() => retries++);
-  backoff.begin('anna')('user full');
+  const backoff = new OpenBackoff({ onRetry: () => retries++ });
+  backoff.end(backoff.begin('anna'), 'user full');
   t.strictSame([backoff.mayTry('anna'), backoff.mayTry('bert')], [false, true]);
   for (const [index, delayMs] of [50, 100, 200].entries()) {
-    if (index > 0) backoff.begin('anna')('user full');
+    if (index > 0) backoff.end(backoff.begin('anna'), 'user full');
     clock.tick(delayMs - 1);
     t.equal(retries, index);
     t.equal(backoff.mayTry('anna'), false);

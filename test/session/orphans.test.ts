@@ -27,11 +27,11 @@ function open(t: Test, processes: readonly (readonly number[])[], login: Login |
     const lines = ids.map((id) => `+${JSON.stringify({ id, user: 'anna', openedAt: 1_000 + process })}\n`);
     writeFileSync(join(folder, `1.${process}`), `${JSON.stringify({ database })}\n${lines.join('')}`);
   }
-  const journal = new Journal(folder, database, (error) => t.fail(error.message));
+  const journal = new Journal(folder, database, (event) => t.fail(event.type));
   const events: ServiceEvent[] = [];
   const orphans = new Orphans({ retryMs, login }, journal, workers.pool, (event) => events.push(event));
   t.teardown(() => {
-    orphans.close();
+    orphans.close(true);
     workers.close();
     rmSync(folder, { recursive: true, force: true });
   });
@@ -159,4 +159,36 @@ t.test('a connection that bears the id of a lost one stays in the journal', asyn
   orphans.opened(5, anna);
   const [name = ''] = readdirSync(folder);
   t.match(readFileSync(join(folder, name), 'utf8'), /\n\+\{"id":5[^\n]*\n$/);
+});
+
+/** The journal of this process, if it is there. */
+function ownJournals(folder: string): string[] {
+  return readdirSync(folder).filter((name) => !name.startsWith('1.'));
+}
+
+t.test('the journal is removed at the end', async (t) => {
+  const { orphans, folder } = open(t, [], operator);
+  orphans.opened(5, anna);
+  orphans.close(true);
+  t.strictSame(ownJournals(folder), []);
+});
+
+t.test('a journal of connections whose statements still run is left for the next process', async (t) => {
+  const { orphans, folder } = open(t, [], operator);
+  orphans.opened(5, anna);
+  orphans.close(false);
+  orphans.closed(5);
+  const [left = ''] = ownJournals(folder);
+  t.match(readFileSync(join(folder, left), 'utf8'), /\n\+\{"id":5[^\n]*\n$/);
+});
+
+t.test('a journal of a connection that was lost is left until its statement is ended', async (t) => {
+  const workers = new FakeWorkers();
+  workers.sweepAnswerFor = () => ({ type: 'swept', left: [5], ended: 0 });
+  const { orphans, folder, answered } = open(t, [], operator, workers);
+  orphans.opened(5, anna);
+  orphans.lost(5, anna.user, Date.now());
+  await answered(1);
+  orphans.close(true);
+  t.equal(ownJournals(folder).length, 1);
 });

@@ -18,8 +18,8 @@ async function openSession(t: Test, idleMs: number, queueMax = 8): Promise<Opene
   const ends: { reuse: boolean; reason: string }[] = [];
   const keep = idleMs > 0 ? 'always' : 'never';
   const session = new Session({ id: 's', owner: 'anna', keep, idleMs, queueMax, client: null }, lease, {
-    held: () => t.fail('it is held'),
-    ended: (_session, reuse, reason) => ends.push({ reuse, reason }),
+    onPinned: () => t.fail('it is pinned'),
+    onEnded: (_session, reuse, reason) => ends.push({ reuse, reason }),
   });
   t.teardown(() => {
     session.end('the test is over');

@@ -172,7 +172,7 @@ t.test('a carried session whose statement leaves nothing ends with it, for reuse
   t.strictSame(opened.events, [], 'it was never kept');
 });
 
-t.test('a carried session is held for as long as its state asks for that', async (t) => {
+t.test('a client-managed session is pinned while it has state that its client cannot carry', async (t) => {
   const opened = openSessions(t);
   const { session, run } = await openClientManaged(opened);
   t.notOk(session.isKept);
@@ -188,7 +188,7 @@ t.test('a carried session is held for as long as its state asks for that', async
   t.equal((await open(opened.sessions, anna, null, 0)).lease, session.lease, 'its connection serves the next one');
 });
 
-t.test('a session that is held too long without a sign ends, and it is remembered why', async (t) => {
+t.test('a pinned session without a heartbeat ends after its idle time, and the reason is kept', async (t) => {
   const clock = installFakeClock(t);
   const opened = openSessions(t, { pinnedSessionIdleMs: 60 });
   const { session, connection, run } = await openClientManaged(opened, 'laptop');
@@ -217,7 +217,7 @@ t.test('a session that is held too long without a sign ends, and it is remembere
   t.equal(opened.sessions.whyEnded(session.id, 'bert'), undefined);
 });
 
-t.test('a client that logs out ends what is held for it', async (t) => {
+t.test('a logout ends the pinned sessions of the client', async (t) => {
   const opened = openSessions(t);
   const { connection, run } = await openClientManaged(opened, 'laptop');
   await run(begun);
@@ -226,7 +226,7 @@ t.test('a client that logs out ends what is held for it', async (t) => {
   t.equal(opened.sessions.size, 0);
 });
 
-t.test('what would be held and has no room ends, and it is remembered why', async (t) => {
+t.test('a session that would be pinned beyond the limit ends, and the reason is kept', async (t) => {
   const opened = openSessions(t, { sessionsPerUserMax: 1 });
   await open(opened.sessions, anna, null, 1_000);
   const { session, connection } = await openClientManaged(opened);
@@ -239,7 +239,7 @@ t.test('what would be held and has no room ends, and it is remembered why', asyn
   t.equal(opened.sessions.size, 1);
 });
 
-t.test('what a cancelled statement leaves is held for nobody, and serves nobody else', async (t) => {
+t.test('a session that a cancelled statement has pinned ends, and its connection is not reused', async (t) => {
   const opened = openSessions(t);
   const { session, connection } = await openClientManaged(opened);
   session.run(request, new Recorder()).cancel();
@@ -249,7 +249,7 @@ t.test('what a cancelled statement leaves is held for nobody, and serves nobody 
   t.not((await open(opened.sessions, anna, null, 0)).lease, session.lease);
 });
 
-t.test('what a cancelled statement has let go is held no more', async (t) => {
+t.test('a session whose state a cancelled statement has ended is not pinned any more', async (t) => {
   const opened = openSessions(t);
   const { session, connection, run } = await openClientManaged(opened);
   await run(begun);

@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * A text that is equal for as long as the process `pid` lives and that no later process with the
- * same number has; undefined if there is no such process. A zombie counts as gone.
+ * A text that identifies the process `pid`: it stays the same while the process lives, and a later process with the same number
+ * has another one. undefined: there is no such process, or it is a zombie.
  */
 export function identify(pid: number): string | undefined {
   if (process.platform !== 'linux') return answers(pid) ? 'alive' : undefined;
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The second field is the program's name in parentheses, and may itself hold spaces and parentheses.
+    // The second field is the name of the program in parentheses. It may contain spaces and parentheses.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const [state] = fields;
     if (state === 'Z' || state === 'X') return undefined;
-    // Start times count from the boot, so a number and a time can come again after the next one.
+    // The start time is relative to the boot: after another boot, the same number and time can occur again.
     return `${bootId()}/${fields[19]}`;
   } catch {
     return undefined;

@@ -1,0 +1,87 @@
+/** SQL for a table with a column of each type, and rows with the lowest value, the highest value and NULL. */
+export function typeGallery(): string[] {
+  const columns: readonly (readonly [name: string, type: string, lowest: string, highest: string])[] = [
+    ['a_tinyint', 'TINYINT', '-128', '127'],
+    ['a_tinyint_unsigned', 'TINYINT UNSIGNED', '0', '255'],
+    ['a_smallint', 'SMALLINT', '-32768', '32767'],
+    ['a_smallint_unsigned', 'SMALLINT UNSIGNED', '0', '65535'],
+    ['a_mediumint', 'MEDIUMINT', '-8388608', '8388607'],
+    ['a_mediumint_unsigned', 'MEDIUMINT UNSIGNED', '0', '16777215'],
+    ['an_int', 'INT', '-2147483648', '2147483647'],
+    ['an_int_unsigned', 'INT UNSIGNED', '0', '4294967295'],
+    ['a_bigint', 'BIGINT', '-9223372036854775808', '9223372036854775807'],
+    ['a_bigint_unsigned', 'BIGINT UNSIGNED', '0', '18446744073709551615'],
+    ['a_zerofill', 'INT(8) UNSIGNED ZEROFILL', '0', '42'],
+    ['a_bit', 'BIT(1)', "b'0'", "b'1'"],
+    ['a_bit64', 'BIT(64)', "b'0'", '18446744073709551615'],
+    ['a_year', 'YEAR', '1901', '2155'],
+    ['a_float', 'FLOAT', '-3.402823e38', '1.17549e-38'],
+    ['a_double', 'DOUBLE', '-1.7976931348623157e308', '2.2250738585072014e-308'],
+    ['a_decimal', 'DECIMAL(65,30)', `-${'9'.repeat(35)}.${'9'.repeat(30)}`, `${'9'.repeat(35)}.${'9'.repeat(30)}`],
+    ['a_date', 'DATE', "'0000-00-00'", "'9999-12-31'"],
+    ['a_datetime', 'DATETIME', "'0000-00-00 00:00:00'", "'9999-12-31 23:59:59'"],
+    ['a_datetime6', 'DATETIME(6)', "'1000-01-01 00:00:00.000001'", "'9999-12-31 23:59:59.999999'"],
+    ['a_timestamp', 'TIMESTAMP NULL', "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'"],
+    ['a_timestamp6', 'TIMESTAMP(6) NULL', "'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'"],
+    ['a_time', 'TIME', "'-838:59:59'", "'838:59:59'"],
+    ['a_time6', 'TIME(6)', "'-838:59:59.999999'", "'838:59:59.999999'"],
+    ['a_char', 'CHAR(4)', "''", "'ж水é🌊'"],
+    ['a_latin1', 'VARCHAR(8) CHARACTER SET latin1', "''", "'Åpent €'"],
+    ['a_varchar', 'VARCHAR(255)', "''", `'"quotes"\\t\\\\ and\\0 controls\\n'`],
+    ['a_tinytext', 'TINYTEXT', "''", "'Łódź'"],
+    ['a_text', 'TEXT', "''", "'Ω'"],
+    ['a_mediumtext', 'MEDIUMTEXT', "''", "REPEAT('🌊', 100)"],
+    ['a_longtext', 'LONGTEXT', "''", "REPEAT('水門', 100)"],
+    ['an_enum', "ENUM('closed','ajar','open')", "'closed'", "'open'"],
+    ['a_set', "SET('red','green','blue')", "''", "'red,green,blue'"],
+    ['a_binary', 'BINARY(4)', "x'00000000'", "x'FFFFFFFF'"],
+    ['a_varbinary', 'VARBINARY(255)', "x''", "x'00FF5C2227'"],
+    ['a_tinyblob', 'TINYBLOB', "x''", "x'FF'"],
+    ['a_blob', 'BLOB', "x''", "x'FF00'"],
+    ['a_mediumblob', 'MEDIUMBLOB', "x''", "x'FF0000'"],
+    ['a_longblob', 'LONGBLOB', "x''", "REPEAT(x'FF', 300)"],
+    ['a_json', 'JSON', "'{}'", `'{"n": 18446744073709551615, "list": [null, true, "é"]}'`],
+    ['a_uuid', 'UUID', "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
+    ['an_inet4', 'INET4', "'0.0.0.0'", "'255.255.255.255'"],
+    ['an_inet6', 'INET6', "'::'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'"],
+    ['a_geometry', 'GEOMETRY', 'POINT(0, 0)', "ST_GeomFromText('POLYGON((0 0, 4 0, 4 4, 0 0))')"],
+    ['a_point', 'POINT', 'POINT(-180, -90)', 'POINT(180, 90)'],
+    ['a_linestring', 'LINESTRING', text('LINESTRING(0 0, 1 1)'), text('LINESTRING(0 0, 1 1, 2 0)')],
+    [
+      'a_polygon',
+      'POLYGON',
+      text('POLYGON((0 0, 1 0, 1 1, 0 0))'),
+      text('POLYGON((0 0, 9 0, 9 9, 0 0), (4 1, 6 1, 6 3, 4 1))'),
+    ],
+    ['a_multipoint', 'MULTIPOINT', text('MULTIPOINT(0 0)'), text('MULTIPOINT(0 0, 1 1)')],
+    [
+      'a_multilinestring',
+      'MULTILINESTRING',
+      text('MULTILINESTRING((0 0, 1 1))'),
+      text('MULTILINESTRING((0 0, 1 1), (2 2, 3 3))'),
+    ],
+    [
+      'a_multipolygon',
+      'MULTIPOLYGON',
+      text('MULTIPOLYGON(((0 0, 1 0, 1 1, 0 0)))'),
+      text('MULTIPOLYGON(((0 0, 1 0, 1 1, 0 0)), ((5 5, 6 5, 6 6, 5 5)))'),
+    ],
+    [
+      'a_collection',
+      'GEOMETRYCOLLECTION',
+      text('GEOMETRYCOLLECTION(POINT(0 0))'),
+      text('GEOMETRYCOLLECTION(POINT(0 0), LINESTRING(0 0, 1 1))'),
+    ],
+  ];
+  const definitions = columns.map(([name, type]) => `${name} ${type}${type.endsWith('NULL') ? '' : ' NULL'}`);
+  return [
+    `CREATE TABLE type_gallery (label VARCHAR(8) NOT NULL PRIMARY KEY, ${definitions.join(', ')})`,
+    `INSERT INTO type_gallery VALUES ('lowest', ${columns.map(([, , lowest]) => lowest).join(', ')}),
+      ('highest', ${columns.map(([, , , highest]) => highest).join(', ')}),
+      ('null', ${columns.map(() => 'NULL').join(', ')})`,
+  ];
+}
+
+function text(geometry: string): string {
+  return `ST_GeomFromText('${geometry}')`;
+}

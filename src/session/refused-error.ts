@@ -1,0 +1,22 @@
+import { RefusalError, type RefusalReason } from '../refusal-error.ts';
+import type { Refusal } from '../wire/messages.ts';
+
+/** No connection was opened. `refusal` has the reason, and who has to act. */
+export class RefusedError extends RefusalError {
+  override readonly name = 'RefusedError';
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(refusal.failure.message, reasonOf(refusal.kind));
+    this.refusal = refusal;
+  }
+}
+
+function reasonOf(kind: Refusal['kind']): RefusalReason {
+  return kind === 'denied' || kind === 'too many' ? kind : 'unavailable';
+}
+
+/** The connection was lost while it was opened, or just after. */
+export function lostBeforeUse(reason: string): RefusedError {
+  return new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } });
+}
