@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { RefusalError, type RefusalReason } from '../refusal-error.ts';
 import { type Cause, causes, interrupted, undelivered } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
-import type { FromWorker, Login, Refusal, ToldColumns, ToWorker } from '../wire/messages.ts';
+import type { ColumnsRef, FromWorker, Login, Refusal, ToWorker } from '../wire/messages.ts';
 import { effectOfText, type SqlText } from '../wire/sql-traits.ts';
 import type {
   Afterwards,
@@ -197,10 +197,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
   }
 
   #receive(message: FromWorker): void {
-    if ((message.type === 'news' || message.type === 'idle') && message.session !== undefined) {
+    if ((message.type === 'update' || message.type === 'idle') && message.session !== undefined) {
       this.#isHeld = message.session.isHeld;
     }
-    if (message.type === 'news') {
+    if (message.type === 'update') {
       const isToldState = this.#tell(message);
       // Whoever ends the session over it does not keep the statement's end from being told.
       if (message.session !== undefined && isToldState) this.holder?.onLeft(message.session);
@@ -255,7 +255,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
   }
 
   /** @returns whether the observer was told in what the statement has left its session, if that was in the news */
-  #tell(news: FromWorker & { type: 'news' }): boolean {
+  #tell(news: FromWorker & { type: 'update' }): boolean {
     const columns = news.columns === undefined ? null : this.#columnsOf(news.columns);
     const told = this.#find(news.statement);
     if (told === null) return false;
@@ -281,7 +281,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return true;
   }
 
-  #columnsOf(told: ToldColumns): readonly Column[] {
+  #columnsOf(told: ColumnsRef): readonly Column[] {
     if (!('number' in told)) return told.columns;
     const { number, columns } = told;
     if (columns !== undefined) this.#columns[number] = columns;

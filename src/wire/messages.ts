@@ -116,10 +116,10 @@ export type FromWorker =
   | { readonly type: 'swept'; readonly left: readonly number[]; readonly ended: number }
   | { readonly type: 'refused'; readonly refusal: Refusal }
   | {
-      /** News of a statement; a small result is told whole in one message. */
-      readonly type: 'news';
+      /** A small result is reported in a single update. */
+      readonly type: 'update';
       readonly statement: number;
-      readonly columns?: ToldColumns;
+      readonly columns?: ColumnsRef;
       readonly batch?: Batch;
       /** The batch comes from disk. */
       readonly fromDisk?: true;
@@ -164,11 +164,14 @@ export type FromWorker =
       readonly mayRunOn: boolean;
     };
 
+/** Reports columns, rows, or the end of a statement. */
+export type StatementUpdate = FromWorker & { readonly type: 'update' };
+
 /**
  * The columns of a result. They are given the first time; from then on their number stands for them in whatever is told of
  * the same database connection, until other columns are given under it. Those without a number are too large to be remembered.
  */
-export type ToldColumns =
+export type ColumnsRef =
   | { readonly number: number; readonly columns?: readonly Column[] }
   | { readonly columns: readonly Column[] };
 

@@ -1,7 +1,7 @@
 import { effectOfText, firstWordOfText, leavesUntracked, type SqlText } from '../wire/sql-traits.ts';
 import type { SessionState } from '../wire/statement.ts';
 import type { PlainCommand } from './commands.ts';
-import type { Ending } from './packets.ts';
+import type { OkPacket } from './packets.ts';
 import { setsUnscoped } from './untracked.ts';
 import { fateOf } from './variables.ts';
 
@@ -103,7 +103,7 @@ export class HeldSession {
   }
 
   /** A command of ours has ended. */
-  prepared(ending: Ending): void {
+  prepared(ending: OkPacket): void {
     this.#take(ending);
   }
 
@@ -111,7 +111,7 @@ export class HeldSession {
    * Whether the end of a statement leaves open what it has left: neither an error nor, of MySQL, the end of rows tells. MySQL
    * then tells it with the next end that can.
    */
-  static mustAsk(ending: Ending | null): boolean {
+  static mustAsk(ending: OkPacket | null): boolean {
     return ending === null || ending.changes === null;
   }
 
@@ -120,7 +120,7 @@ export class HeldSession {
    * @param ending its own; null if it has failed
    * @param after that of a command behind it; null if there was none
    */
-  ended(text: SqlText, ending: Ending | null, after: Ending | null): void {
+  ended(text: SqlText, ending: OkPacket | null, after: OkPacket | null): void {
     const { sql, traits } = text;
     const endings = [ending, after].filter((one) => one !== null);
     const [schema, wasInTransaction, wasHeld] = [this.#schema, this.#isInTransaction, this.isHeld];
@@ -171,7 +171,7 @@ export class HeldSession {
   }
 
   /** @returns what may become of each change that has a name */
-  #take({ inTransaction, changes }: Ending): ('carried' | 'ours' | 'bound')[] {
+  #take({ inTransaction, changes }: OkPacket): ('carried' | 'ours' | 'bound')[] {
     this.#inTransaction = inTransaction;
     if (changes === null) return [];
     const fates: ('carried' | 'ours' | 'bound')[] = [];

@@ -151,7 +151,7 @@ export interface SessionChanges {
   readonly transaction: string | null;
 }
 
-export interface Ending {
+export interface OkPacket {
   readonly outcome: Outcome;
   readonly moreResults: boolean;
   /**
@@ -175,7 +175,7 @@ const noChanges: SessionChanges = {
 };
 
 /** An OK packet: the end of a statement without rows. */
-export function readOk(bytes: Buffer, start: number, end: number): Ending {
+export function readOk(bytes: Buffer, start: number, end: number): OkPacket {
   const reader = new PayloadReader(bytes, start);
   reader.skip(1);
   const affectedRows = reader.integer().toString();
@@ -193,7 +193,7 @@ export function readOk(bytes: Buffer, start: number, end: number): Ending {
   };
 }
 
-function leftUtf8({ variables }: SessionChanges): Ending['leftUtf8'] {
+function leftUtf8({ variables }: SessionChanges): OkPacket['leftUtf8'] {
   const left = variables.filter(([name, value]) => name.startsWith('character_set_') && value !== 'utf8mb4');
   const names = left.map(([name]) => name);
   if (!names.includes('character_set_client') && !names.includes('character_set_results')) return null;
@@ -221,7 +221,7 @@ function readChanges(reader: PayloadReader, packetEnd: number): SessionChanges {
 }
 
 /** An EOF packet: the end of a result set's rows. */
-export function readEof(bytes: Buffer, start: number): Ending {
+export function readEof(bytes: Buffer, start: number): OkPacket {
   const reader = new PayloadReader(bytes, start);
   reader.skip(1);
   const warnings = reader.uint16();

@@ -1,6 +1,7 @@
 import { firstWordOfText, type SqlText, saysNothing } from '../wire/sql-traits.ts';
 import { wordAt } from '../wire/words.ts';
-import { readOnlySession, WayBack } from './clean-state.ts';
+import { CheckedPipeline } from './checked-pipeline.ts';
+import { readOnlySession } from './connection-reset.ts';
 import { ServerError } from './failures.ts';
 
 /**
@@ -14,13 +15,13 @@ import { ServerError } from './failures.ts';
 const begin = { type: 'query', sql: 'START TRANSACTION READ ONLY' } as const;
 
 /** What comes before a statement on a connection that is as new. */
-export const beginReadOnly = new WayBack([begin]);
+export const beginReadOnly = new CheckedPipeline([begin]);
 
 /** What does in a kept session, which a stored function may have set to READ WRITE. */
-export const beginReadOnlyAgain = new WayBack([{ type: 'query', sql: readOnlySession }, begin]);
+export const beginReadOnlyAgain = new CheckedPipeline([{ type: 'query', sql: readOnlySession }, begin]);
 
 /** What comes behind a statement in a kept session, whatever `completion_type` says of other commits. */
-export const endReadOnly = new WayBack([{ type: 'query', sql: 'COMMIT AND NO CHAIN NO RELEASE' }]);
+export const endReadOnly = new CheckedPipeline([{ type: 'query', sql: 'COMMIT AND NO CHAIN NO RELEASE' }]);
 
 /** What both servers say to a write in a read-only transaction (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION). */
 const errorNumber = 1792;

@@ -1,5 +1,5 @@
 import { firstWordOfText, type SqlText } from '../wire/sql-traits.ts';
-import type { Ending } from './packets.ts';
+import type { OkPacket } from './packets.ts';
 
 /** A system variable without a scope, and an equals sign behind it. */
 const unscopedVariable = /@@(?!\s*(?:global|session|local)\b)[^=,()@]*=/i;
@@ -17,7 +17,7 @@ export function setsUnscoped(text: SqlText): boolean {
 }
 
 /** Whether a statement may have changed the encoding of requests or results without the database reporting it. */
-export function mayHideEncoding(text: SqlText, changes: Ending['changes']): boolean {
+export function mayHideEncoding(text: SqlText, changes: OkPacket['changes']): boolean {
   if (!mayRunSet(text) || !encoding.test(text.sql)) return false;
   const isReported = changes?.variables.some(([name]) => /^character_set_(?:client|results)$/.test(name)) === true;
   return !isReported || setsUnscoped(text);

@@ -1,6 +1,7 @@
 import type { WorkerLimits } from '../wire/messages.ts';
-import type { Control, Doing } from './control.ts';
+import type { AdminPool } from './admin-pool.ts';
 import { type DriverError, isAnswered } from './failures.ts';
+import { type ProcessState, processList } from './process-list.ts';
 
 /** How often it is looked whether something has come; more often if the database is to be asked often. */
 const tickMsMax = 500;
@@ -12,20 +13,20 @@ export interface Awaited {
   /** The connection's id in the database. */
   readonly connection: number;
   /** Changes with every sign of life. */
-  readonly signs: number;
+  readonly activity: number;
 }
 
 /** Somebody who may wait for the database. */
 export interface Watched {
   /** null: nothing is awaited, or what comes is not read. */
   readonly awaited: Awaited | null;
-  readonly control: Control;
+  readonly adminPool: AdminPool;
   giveUp(reason: string): void;
 }
 
 /** How long nothing has come, in the watchdog's own time, and what is known about it. */
 interface Silence {
-  signs: number | null;
+  activity: number | null;
   since: number;
   /** When the database is asked next. */
   askAt: number;
@@ -47,7 +48,7 @@ export class Watchdog {
   readonly #silences = new Map<Watched, Silence>();
   #timer: NodeJS.Timeout | null = null;
   #now = 0;
-  #toldAt = 0;
+  #advancedAt = 0;
   /** How long the thread has been held up in all. */
   #heldUpMs = 0;
 
@@ -58,7 +59,7 @@ export class Watchdog {
 
   add(watched: Watched): void {
     this.#silences.set(watched, {
-      signs: null,
+      activity: null,
       since: 0,
       askAt: 0,
       isAsked: false,
@@ -66,7 +67,7 @@ export class Watchdog {
       suspicions: 0,
     });
     if (this.#timer !== null) return;
-    this.#toldAt = performance.now();
+    this.#advancedAt = performance.now();
     this.#timer = setInterval(() => this.#tick(), this.#tickMs).unref();
   }
 
@@ -78,23 +79,23 @@ export class Watchdog {
   }
 
   #tick(): void {
-    this.#tellTime();
+    this.#advanceClock();
     /** One question for all statements of a login. */
-    const silent = new Map<Control, Map<number, Watched>>();
+    const silent = new Map<AdminPool, Map<number, Watched>>();
     for (const [watched, silence] of this.#silences) {
       const { awaited } = watched;
-      if (awaited === null || awaited.signs !== silence.signs) {
-        this.#restart(silence, awaited?.signs ?? null);
+      if (awaited === null || awaited.activity !== silence.activity) {
+        this.#restart(silence, awaited?.activity ?? null);
       } else if (!silence.isAsked && this.#now >= silence.askAt) {
-        const { control } = watched;
-        silent.set(control, (silent.get(control) ?? new Map()).set(awaited.connection, watched));
+        const { adminPool } = watched;
+        silent.set(adminPool, (silent.get(adminPool) ?? new Map()).set(awaited.connection, watched));
       }
     }
-    for (const [control, asked] of silent) void this.#ask(control, asked);
+    for (const [pool, asked] of silent) void this.#ask(pool, asked);
   }
 
-  #restart(silence: Silence, signs: number | null): void {
-    silence.signs = signs;
+  #restart(silence: Silence, activity: number | null): void {
+    silence.activity = activity;
     silence.since = this.#now;
     silence.askAt = this.#now + this.#limits.pingMs;
     silence.unansweredSince = null;
@@ -102,18 +103,18 @@ export class Watchdog {
   }
 
   /** @param asked by the ids of their connections */
-  async #ask(control: Control, asked: ReadonlyMap<number, Watched>): Promise<void> {
+  async #ask(pool: AdminPool, asked: ReadonlyMap<number, Watched>): Promise<void> {
     const askedAt = this.#now;
     const heldUpMs = this.#heldUpMs;
     for (const watched of asked.values()) this.#expectAnswer(watched, askedAt);
-    let doings: ReadonlyMap<number, Doing> | null = null;
+    let states: ReadonlyMap<number, ProcessState> | null = null;
     let isAlive = true;
     try {
-      doings = await control.look([...asked.keys()], this.#limits.pingMs);
+      states = await processList(pool, [...asked.keys()], this.#limits.pingMs);
     } catch (error) {
       isAlive = isAnswered(error as DriverError);
     }
-    this.#tellTime();
+    this.#advanceClock();
     const wasHeldUp = this.#heldUpMs !== heldUpMs;
     for (const [id, watched] of asked) {
       const silence = this.#silences.get(watched);
@@ -121,8 +122,8 @@ export class Watchdog {
       silence.isAsked = false;
       const { awaited } = watched;
       // Something has come while the question was under way.
-      if (awaited === null || awaited.signs !== silence.signs) this.#restart(silence, awaited?.signs ?? null);
-      else if (isAlive) this.#judge(watched, silence, doings === null ? null : (doings.get(id) ?? 'gone'), askedAt);
+      if (awaited === null || awaited.activity !== silence.activity) this.#restart(silence, awaited?.activity ?? null);
+      else if (isAlive) this.#judge(watched, silence, states === null ? null : (states.get(id) ?? 'gone'), askedAt);
       else this.#doubt(watched, silence, wasHeldUp);
     }
   }
@@ -135,7 +136,7 @@ export class Watchdog {
   }
 
   /** @param doing null if the database has answered, but cannot tell */
-  #judge(watched: Watched, silence: Silence, doing: Doing | 'gone' | null, askedAt: number): void {
+  #judge(watched: Watched, silence: Silence, doing: ProcessState | 'gone' | null, askedAt: number): void {
     silence.unansweredSince = null;
     silence.askAt = askedAt + this.#limits.pingMs;
     const finding = doing === null ? null : suspicion(doing);
@@ -157,11 +158,11 @@ export class Watchdog {
     return Math.round((this.#now - since) / 1_000);
   }
 
-  #tellTime(): void {
+  #advanceClock(): void {
     const at = performance.now();
-    const passedMs = at - this.#toldAt;
+    const passedMs = at - this.#advancedAt;
     const countedMs = Math.min(passedMs, 2 * this.#tickMs);
-    this.#toldAt = at;
+    this.#advancedAt = at;
     this.#now += countedMs;
     this.#heldUpMs += passedMs - countedMs;
   }
@@ -172,7 +173,7 @@ export class Watchdog {
  * long as it takes, and not while they work on.
  * @returns null if the database is at work on it
  */
-function suspicion(doing: Doing | 'gone'): string | null {
+function suspicion(doing: ProcessState | 'gone'): string | null {
   if (doing === 'gone') return 'has ended the connection';
   if (doing.command === 'Sleep') return 'is done with the statement, or has never had it';
   // MariaDB's name of the state, and MySQL's.

@@ -17,7 +17,7 @@ import type {
 } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
 import { type Batch, type Column, noExtras, type SessionState, type StatementExtras } from '#src/wire/statement.js';
-import type { Control } from '#src/worker/control.js';
+import type { AdminPool } from '#src/worker/admin-pool.js';
 import { Executor } from '#src/worker/executor.js';
 import { Watchdog } from '#src/worker/watchdog.js';
 import type { DatabaseServer } from './servers.ts';
@@ -121,8 +121,8 @@ export class Peer {
     if (message.type === 'large_row' && message.bytes > 0 && this.grantsLargeRows) {
       this.post({ type: 'room', statement: message.statement });
     }
-    if (message.type === 'idle' || (message.type === 'news' && message.idle)) this.idles++;
-    if (message.type !== 'news') return;
+    if (message.type === 'idle' || (message.type === 'update' && message.idle)) this.idles++;
+    if (message.type !== 'update') return;
     const told = this.told(message.statement);
     told.order.push(Object.keys(message).slice(2).join('+'));
     if (message.columns !== undefined) {
@@ -175,20 +175,20 @@ export function startExecutor(t: Test, { address, login, limits }: ReturnType<ty
   const spillUsage = SpillUsage.forThreads(1, limits.spill.totalBytesMax);
   const { port1, port2 } = new MessageChannel();
   const link = new Link<ToWorker, FromWorker>(port1);
-  const controls = new Map<string, Control>();
+  const adminPools = new Map<string, AdminPool>();
   new Link<FromWorker, ToWorker>(port2, (channel) => {
     void new Executor(
       channel,
       login,
       { address, limits },
-      { controls, spillUsage, watchdog: new Watchdog(limits) },
+      { adminPools, spillUsage, watchdog: new Watchdog(limits) },
     ).open();
   });
   t.teardown(async () => {
     const closed = once(port2, 'close');
     link.close();
     await closed;
-    for (const control of controls.values()) control.close();
+    for (const pool of adminPools.values()) pool.close();
   });
   const peer = new Peer(link.open(), spillUsage);
   peer.post({ type: 'open', login });

@@ -13,9 +13,10 @@ import type { DatabaseAddress } from '#src/wire/messages.js';
 import type { ResultSink } from '#src/worker/answers.js';
 import { cellKind } from '#src/worker/cells.js';
 import { Pipeline } from '#src/worker/commands.js';
-import { Connection, type ConnectOptions } from '#src/worker/connection.js';
+import { Connection } from '#src/worker/connection.js';
+import type { ConnectOptions } from '#src/worker/driver.js';
 import { connectRefusal, type DriverError } from '#src/worker/failures.js';
-import type { Ending } from '#src/worker/packets.js';
+import type { OkPacket } from '#src/worker/packets.js';
 import {
   columnPayloads,
   continuedLength,
@@ -62,8 +63,8 @@ interface Inside extends EventEmitter {
 /** A result, written down. */
 class Result implements ResultSink {
   readonly told: string[] = [];
-  readonly end: Promise<Ending>;
-  #ended: (ending: Ending) => void = () => {};
+  readonly end: Promise<OkPacket>;
+  #ended: (ending: OkPacket) => void = () => {};
   #failed: (error: DriverError) => void = () => {};
 
   constructor() {
@@ -87,7 +88,7 @@ class Result implements ResultSink {
     this.told.push('row too large');
   }
 
-  ended(ending: Ending): void {
+  ended(ending: OkPacket): void {
     this.told.push('ended');
     this.#ended(ending);
   }

@@ -44,7 +44,7 @@ class Stage {
   /** What was told of large batches that find no room on disk. */
   readonly unwritten: number[] = [];
   largeGone = 0;
-  hungry = 0;
+  drains = 0;
   done = 0;
   error: NodeJS.ErrnoException | null = null;
   rowsToCome: number | null = null;
@@ -59,7 +59,7 @@ class Stage {
     this.creditBytes = creditBytes;
     this.creditRows = creditRows;
     this.delivery = new Delivery(creditBytes, creditRows, limits, usage, {
-      post: (batch, fromDisk) => this.#post(batch, fromDisk),
+      deliver: (batch, fromDisk) => this.#post(batch, fromDisk),
       spilled: (rows, bytes) => this.#spilled(rows, bytes),
       unwritten: (bytes) => this.unwritten.push(bytes),
       largeGone: () => {
@@ -67,9 +67,9 @@ class Stage {
       },
       pause: () => this.#pause(true),
       resume: () => this.#pause(false),
-      hungry: () => {
-        this.#heard('hungry');
-        this.hungry++;
+      onDrain: () => {
+        this.#heard('onDrain');
+        this.drains++;
       },
       failed: (error) => {
         this.#heard('failed');
@@ -277,7 +277,7 @@ t.test('what nobody reads is put to disk, told of, and read when it is credited'
   stage.credit(GiB, 0);
   await until(() => stage.posted.length === 21);
   t.ok(stage.posted.slice(1).every(({ fromDisk }) => fromDisk));
-  t.equal(stage.hungry, 1);
+  t.equal(stage.drains, 1);
   t.equal(stage.delivery.isSpilling, false, 'the reader has caught up');
   t.equal(stage.usage.bytes, 0);
   stage.send(100);
@@ -299,7 +299,7 @@ t.test('the end is told when all is on disk, with the rows that are to come', as
   await until(() => stage.done > 0);
   t.equal(stage.posted.length, 6);
   t.equal(stage.usage.bytes, 0);
-  t.equal(stage.hungry, 0, 'there is nothing more to be asked for');
+  t.equal(stage.drains, 0, 'there is nothing more to be asked for');
   t.strictSame(stage.faults, []);
 });
 
@@ -496,7 +496,7 @@ t.test('whatever comes in whatever order, each batch is handed over once, in ord
       seen.fromDisk += stage.posted.filter(({ fromDisk }) => fromDisk).length;
       seen.fromMemory += stage.posted.filter(({ fromDisk }) => !fromDisk).length;
       seen.pauses += stage.pauses;
-      seen.caughtUp += stage.hungry;
+      seen.caughtUp += stage.drains;
       seen.toCome += stage.rowsToCome ?? 0;
       if (stage.pendingMost > pendingBytesMax) seen.full++;
     }

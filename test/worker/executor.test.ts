@@ -259,7 +259,7 @@ for (const server of await sharedServers()) {
       const before = peer.messages.length;
       for (const sql of ['SELECT 1 AS a', 'SELECT 2 AS a']) await peer.run(sql);
       t.match(peer.messages[before], { columns: { columns: [{ name: 'a' }] } });
-      const again = peer.messages[before + 1] as FromWorker & { type: 'news' };
+      const again = peer.messages[before + 1] as FromWorker & { type: 'update' };
       t.strictSame(Object.keys(again.columns ?? {}), ['number'], 'those that were told before have a number');
     });
 
@@ -278,7 +278,7 @@ for (const server of await sharedServers()) {
       let rows = 0;
       let across = 0;
       for (const message of peer.messages.slice(before)) {
-        if (message.type !== 'news' || message.batch === undefined) continue;
+        if (message.type !== 'update' || message.batch === undefined) continue;
         if ((rows % pageRows) + message.batch.rows > pageRows) across++;
         rows += message.batch.rows;
       }

@@ -120,13 +120,7 @@ class ByExecution extends Reading {
     this.execution = new Execution(
       { ...statement, creditBytes, creditRows },
       {
-        rowBytesMax,
-        columnsMax: 8_192,
-        spill: { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 },
-        spillUsage: SpillUsage.forThreads(1, 0),
-        post: (news, transfer) => this.#receive(structuredClone(news, { transfer: transfer ? [transfer] : [] })),
         dropLarge: () => this.stream.dropLarge(),
-        toldAs: () => ({ number: 0 }),
         pause: () => {
           this.paused = true;
           this.stream.pause();
@@ -135,11 +129,17 @@ class ByExecution extends Reading {
           this.paused = false;
           this.stream.resume();
         },
+      },
+      {
+        limits: { rowBytesMax, columnsMax: 8_192, spill: { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 } },
+        spillUsage: SpillUsage.forThreads(1, 0),
+        post: (message, transfer) => this.#receive(structuredClone(message, { transfer: transfer ? [transfer] : [] })),
+        columnsRefs: { refTo: () => ({ number: 0 }) },
         stop: () => {
           this.stops++;
           this.execution.abandon();
         },
-        ended: () => this.execution.tellEnd(true),
+        ended: () => this.execution.reportResult(true),
         delivered: () => {},
       },
       false,
@@ -147,15 +147,15 @@ class ByExecution extends Reading {
     this.await(this.execution);
   }
 
-  #receive(news: FromWorker & { type: 'news' | 'large_row' | 'unwritten' }): void {
-    if (news.type === 'large_row') {
-      this.largeRows.push(news.bytes);
-      if (news.bytes > 0 && this.grantsLargeRows) this.execution.roomGranted();
+  #receive(message: FromWorker & { type: 'update' | 'large_row' | 'unwritten' }): void {
+    if (message.type === 'large_row') {
+      this.largeRows.push(message.bytes);
+      if (message.bytes > 0 && this.grantsLargeRows) this.execution.memoryGranted();
     }
-    if (news.type !== 'news') return;
+    if (message.type !== 'update') return;
     this.messages++;
-    if (news.batch !== undefined) this.take(news.batch);
-    if (news.end !== undefined) this.end = news.end;
+    if (message.batch !== undefined) this.take(message.batch);
+    if (message.end !== undefined) this.end = message.end;
   }
 }
 
@@ -556,7 +556,7 @@ t.test('a large row is received when memory for it is granted, which serves the 
         const ahead = chunks.shift();
         if (ahead !== undefined) reading.give(ahead, random);
         kept = Math.max(kept, process.memoryUsage().arrayBuffers - before);
-        reading.execution.roomGranted();
+        reading.execution.memoryGranted();
       } else reading.give(chunks.shift() as Buffer, random);
     }
     t.ok(reading.has(answer), `${size} bytes`);
