@@ -65,7 +65,7 @@ export class Delivery {
   readonly #rowsMax: number;
   #creditBytes: number;
   #creditRows: number;
-  #paused = false;
+  #isPaused = false;
   /** Runs while the database is paused in `direct`; when it fires, spilling begins. */
   #spillTimer: NodeJS.Timeout | null = null;
   #roomTimer: NodeJS.Timeout | null = null;
@@ -74,10 +74,10 @@ export class Delivery {
   readonly #pending = new PendingBatches();
   /** `unwritten` was called for the large batch. */
   #isUnwritten = false;
-  #writing = false;
+  #isWriting = false;
   /** A write has failed while draining: the pending batches stay in memory. */
   #hasWriteFailed = false;
-  #reading = false;
+  #isReading = false;
   /** Rows in the file and in `#pending`. */
   #rowsLeft = 0;
   /** See `end`; null once it was called. */
@@ -96,9 +96,8 @@ export class Delivery {
     return this.#phase === 'spilling' || this.#phase === 'draining';
   }
 
-  /** Whether the database is paused. */
   get isPaused(): boolean {
-    return this.#paused;
+    return this.#isPaused;
   }
 
   /** Whether a large batch waits to be written, or is being written. */
@@ -131,7 +130,6 @@ export class Delivery {
     }, this.#limits.waitMs);
   }
 
-  /** The reader takes this much more. */
   credit(bytes: number, rows: number): void {
     this.#creditBytes += bytes;
     this.#creditRows += rows;
@@ -179,42 +177,35 @@ export class Delivery {
   }
 
   #pause(): void {
-    if (this.#paused || this.#phase === 'draining') return;
-    this.#paused = true;
+    if (this.#isPaused || this.#phase === 'draining') return;
+    this.#isPaused = true;
     this.#host.pause();
   }
 
   #resume(): void {
-    if (!this.#paused) return;
-    this.#paused = false;
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
     this.#host.resume();
   }
 
   /** Writes the first pending batch, if there is disk space for it. */
   #write(): void {
     const batch = this.#pending.first;
-    if (this.#writing || batch === undefined || this.#roomTimer !== null || this.#hasWriteFailed) return;
+    if (this.#isWriting || batch === undefined || this.#roomTimer !== null || this.#hasWriteFailed) return;
     const bytes = batch.buffer.byteLength;
     const file = this.#file;
     // The space of batches that were read is only freed with the whole file.
-    const isFull = file !== null && (file.bytes + bytes > this.#limits.bytesMax || file.unread >= extentsMax);
-    if (isFull || bytes > this.#limits.bytesMax) {
+    const isFull = (file?.bytes ?? 0) + bytes > this.#limits.bytesMax || (file?.unread ?? 0) >= extentsMax;
+    if (isFull || !this.#usage.reserve(bytes)) {
       this.#reportUnwritten();
+      if (!isFull) this.#retryWrite();
       return;
     }
-    if (!this.#usage.reserve(bytes)) {
-      this.#reportUnwritten();
-      this.#roomTimer = setTimeout(() => {
-        this.#roomTimer = null;
-        this.#write();
-      }, roomRetryMs);
-      return;
-    }
-    this.#writing = true;
+    this.#isWriting = true;
     this.#writeTo(file, batch).then(
       () => this.#written(batch),
       (error: NodeJS.ErrnoException) => {
-        this.#writing = false;
+        this.#isWriting = false;
         this.#usage.release(bytes);
         // Before the end of the statement, pending batches that cannot be written would pause the database indefinitely.
         this.#hasWriteFailed = this.#phase === 'draining';
@@ -226,13 +217,20 @@ export class Delivery {
     );
   }
 
+  #retryWrite(): void {
+    this.#roomTimer = setTimeout(() => {
+      this.#roomTimer = null;
+      this.#write();
+    }, roomRetryMs);
+  }
+
   async #writeTo(file: SpillFile | null, batch: Batch): Promise<void> {
     this.#file = file ?? (await SpillFile.create(this.#limits.folder));
     await this.#file.write(batch);
   }
 
   #written(batch: Batch): void {
-    this.#writing = false;
+    this.#isWriting = false;
     if (this.#phase === 'closed') {
       this.#closeFile();
       return;
@@ -243,7 +241,6 @@ export class Delivery {
     this.#advance();
   }
 
-  /** Removes the first pending batch. */
   #drop(): void {
     const { hasLarge } = this;
     this.#pending.dropFirst();
@@ -269,7 +266,7 @@ export class Delivery {
     this.#pump();
     if (this.#phase !== 'draining') return;
     // A write under way may still fail. Batches that wait for disk space are safe in memory.
-    if (this.#report !== null && !this.#writing) {
+    if (this.#report !== null && !this.#isWriting) {
       const report = this.#report;
       this.#report = null;
       report(this.#rowsLeft);
@@ -281,13 +278,13 @@ export class Delivery {
 
   /** Delivers batches from the file and from memory, as far as credit goes. */
   #pump(): void {
-    while (this.isSpilling && this.#hasCredit && !this.#reading) {
+    while (this.isSpilling && this.#hasCredit && !this.#isReading) {
       if (this.#file !== null && this.#file.unread > 0) {
         this.#read(this.#file);
         return;
       }
       // The first pending batch is read from the file once it is written.
-      if (this.#writing) return;
+      if (this.#isWriting) return;
       const batch = this.#pending.first;
       if (batch === undefined) {
         this.#caughtUp();
@@ -301,19 +298,19 @@ export class Delivery {
   }
 
   #read(file: SpillFile): void {
-    this.#reading = true;
+    this.#isReading = true;
     file.read().then(
       (batch) => {
-        this.#reading = false;
+        this.#isReading = false;
         if (this.#phase === 'closed') return;
         this.#rowsLeft -= batch.rows;
         this.#deliver(batch, true);
-        if (file.unread === 0 && !this.#writing) this.#closeFile();
+        if (file.unread === 0 && !this.#isWriting) this.#closeFile();
         this.#write();
         this.#advance();
       },
       (error: NodeJS.ErrnoException) => {
-        this.#reading = false;
+        this.#isReading = false;
         this.#fail(error);
       },
     );
@@ -329,17 +326,16 @@ export class Delivery {
   }
 
   #fail(error: NodeJS.ErrnoException): void {
-    if (this.#phase === 'closed') {
-      this.#closeFile();
-      return;
+    if (this.#phase === 'closed') this.#closeFile();
+    else {
+      this.close();
+      this.#host.failed(error);
     }
-    this.close();
-    this.#host.failed(error);
   }
 
   /** Frees the disk space. While a write is under way, its completion does so. */
   #closeFile(): void {
-    if (this.#writing) return;
+    if (this.#isWriting) return;
     const file = this.#file;
     this.#file = null;
     if (file === null) return;

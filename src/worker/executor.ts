@@ -72,7 +72,6 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
   /** The number of the last statement that was received. */
   #received = 0;
 
-  /** @param thread what the executors of a thread share */
   constructor(
     channel: Channel<FromWorker, ToWorker>,
     login: Login,
@@ -115,24 +114,15 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
       });
       // The driver's timeout covers only the login. A database that falls silent after it would keep the client waiting.
       const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
-      const { reset, connectionsMax, userConnectionsMax } = await prepareConnection(
-        connection,
-        this.#login,
-        this.limits.readOnly,
-      ).finally(() => clearTimeout(timer));
+      const opening = prepareConnection(connection, this.#login, this.limits.readOnly);
+      const { reset, connectionsMax, userConnectionsMax } = await opening.finally(() => clearTimeout(timer));
       this.#runner = new StatementRunner(connection, reset, this.limits, this);
       this.#moveTo('idle');
       this.#openedAt = performance.now();
       this.#watchdog.add(this);
       const { id, version } = connection;
-      this.post({
-        type: 'opened',
-        connection: id,
-        version,
-        connectionsMax,
-        userConnectionsMax,
-        ...(reset.hasInitConnectRun ? { hasInitConnectRun: true } : {}),
-      });
+      const isOneTime = reset.hasInitConnectRun ? ({ hasInitConnectRun: true } as const) : {};
+      this.post({ type: 'opened', connection: id, version, connectionsMax, userConnectionsMax, ...isOneTime });
     } catch (error) {
       this.#refuse(refusalOf(error));
     }
