@@ -216,11 +216,11 @@ function qualified(name: string, schema: string | null): string | null {
 /** Whether a statement cannot have changed more of its session than what has a name. */
 function isExplained(text: SqlText): boolean {
   const word = firstWordOfText(text);
-  if (word === 'SET') return effectOfText(text) !== 'block' && !userVariable.test(text.sql);
+  if (word === 'SET') return effectOfText(text) !== 'compound' && !userVariable.test(text.sql);
   return word === 'USE' || word === 'DROP';
 }
 
 function mayRename(text: SqlText): boolean {
-  if (effectOfText(text) === 'block') return true;
+  if (effectOfText(text) === 'compound') return true;
   return /^(?:ALTER|RENAME)$/.test(firstWordOfText(text) ?? '') && /\brename\b/i.test(text.sql);
 }
