@@ -102,7 +102,7 @@ export class StatementRunner {
       // A refused variable is ignored. The statement itself reports a lost connection.
       this.#connection
         .pipeline(new Pipeline(commands), (packet) => {
-          if (execution.after === 'hold') this.#held?.prepared(packet);
+          if (execution.after === 'hold') this.#held?.commandEnded(packet);
         })
         .catch(() => {});
       this.#sendPrepared(execution, params);
@@ -264,14 +264,14 @@ export class StatementRunner {
     await this.#followUp?.catch(() => {});
     let packet = this.#followUpPacket;
     if (this.#host.isKilling || (packet === null && (this.#readOnly || HeldSession.mustAsk(execution.okPacket)))) {
-      if (packet !== null) held.prepared(packet);
+      if (packet !== null) held.commandEnded(packet);
       await ping.run(this.#connection, (later) => {
         packet = later;
       });
     }
     // A kill may have hit the commands before the statement.
     if (this.#host.isKilling) held.forgetVariables();
-    held.ended(execution, execution.okPacket, packet);
+    held.statementEnded(execution, execution.okPacket, packet);
     this.#followUpPacket = packet;
     execution.session = held.state;
   }

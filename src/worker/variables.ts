@@ -14,11 +14,14 @@ const unrepeatable =
 const ofTransaction = /^(?:transaction|tx)_read_only$/;
 
 /**
- * How a variable is treated: `carried`: it can be set again on another connection; `ours`: clients cannot change it; `bound`: it is
- * bound to its session.
- * @param name in lower case
+ * - `carried`: the variable can be set again on another connection
+ * - `ours`: clients cannot change it
+ * - `bound`: it is bound to its session
  */
-export function fateOf(name: string, value: string, readOnly: boolean): 'carried' | 'ours' | 'bound' {
+export type VariableKind = 'carried' | 'ours' | 'bound';
+
+/** @param name in lower case */
+export function variableKind(name: string, value: string, readOnly: boolean): VariableKind {
   if (unrepeatable.test(name)) return 'bound';
   if (ours.test(name) || (readOnly && ofTransaction.test(name))) return 'ours';
   // A collation implies its character set, and only utf8mb4 can represent every text of a statement.
@@ -41,7 +44,7 @@ export function setVariables(
   const commands: PlainCommand[] = [];
   for (const [anyCaseName, value] of variables) {
     const name = anyCaseName.toLowerCase();
-    if (!variableName.test(name) || fateOf(name, value, readOnly) !== 'carried') continue;
+    if (!variableName.test(name) || variableKind(name, value, readOnly) !== 'carried') continue;
     // The meaning of quotes and backslashes depends on sql_mode; hexadecimal literals and backticks mean the same in each.
     const text = number.test(value) ? value : `CONVERT(X'${Buffer.from(value).toString('hex')}' USING utf8mb4)`;
     commands.push({ type: 'query', sql: `SET @@SESSION.\`${name}\` = ${text}` });
