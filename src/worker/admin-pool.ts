@@ -79,7 +79,7 @@ export class AdminPool {
   #idleTimer: NodeJS.Timeout | null = null;
   #requests = 0;
 
-  /** @param onClose called when the pool has closed for want of requests */
+  /** @param onClose called when the pool closes */
   constructor(options: ConnectOptions, onClose: () => void) {
     this.user = options.user;
     this.#options = options;

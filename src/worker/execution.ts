@@ -25,7 +25,7 @@ const notUtf8 = causes.notUtf8();
  * - ended: the database is done with it, and its result has yet to be reported
  * - draining: its result is reported once its last rows are on disk; they are sent as the reader takes them, while the connection
  *   runs other statements
- * - discarding: its failure is reported, or nobody wants its result; the database still runs it, and its rows are dropped
+ * - discarding: its failure is reported, or its result is not wanted any more; the database still runs it, and its rows are dropped
  */
 type ExecutionPhase = 'running' | 'ended' | 'draining' | 'discarding' | 'over';
 
@@ -63,7 +63,7 @@ export class Execution implements ResultSink, RowOutputOwner {
   /** Whether its rows are in the binary protocol, as those of prepared statements are. */
   readonly #isBinary: boolean;
   #phase: ExecutionPhase = 'running';
-  /** What is reported, or was; null until it is known. */
+  /** Null until it is known. */
   #result: StatementEnd | null = null;
   #okPacket: OkPacket | null = null;
   /** Why its rows cannot be sent. The statement runs to its end, and fails then. */
@@ -207,7 +207,7 @@ export class Execution implements ResultSink, RowOutputOwner {
     this.#output.memoryGranted();
   }
 
-  /** Nobody wants the result any more. The rest of it is read and dropped: the database cannot end while its socket is full. */
+  /** The result is not wanted any more. The rest of it is read and dropped: the database cannot end while its socket is full. */
   abandon(): void {
     if (this.#phase === 'running') this.#moveTo('discarding');
     else if (this.#phase === 'ended') this.#moveTo('over');

@@ -10,7 +10,7 @@ const plansMs = 500;
 /** MariaDB prints the plan of a statement between two of its rows. A statement that sleeps or waits never gets there. */
 const analyzeMs = 100;
 
-/** What is read about a running statement. */
+/** The progress that is requested of a running statement. */
 export interface ProgressRequest {
   /** The counts of its connection are those of the statement alone. */
   readonly isCounted: boolean;

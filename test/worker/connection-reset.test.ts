@@ -8,7 +8,7 @@ import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 for (const server of await sharedServers()) {
   for (const withDatabase of [true, false]) {
     const title = `${server.kind}, ${withDatabase ? 'a' : 'no'} database selected`;
-    t.test(`a connection is brought back to its clean state whatever statements did (${title})`, async (t) => {
+    t.test(`a connection is made clean after any statement (${title})`, async (t) => {
       const [home, away, role] = [0, 0, 0].map(uniqueName) as [string, string, string];
       await server.sql(
         `CREATE DATABASE ${home}; CREATE DATABASE ${away}; CREATE TABLE ${home}.t (a INT);
@@ -86,7 +86,7 @@ for (const server of await sharedServers()) {
     ]) {
       await executeAndClean(connection, reset, sql);
       t.strictSame(await connection.query(look), before, sql);
-      t.strictSame(await connection.query('SHOW PROFILES'), [], `no profile tells of ${sql}`);
+      t.strictSame(await connection.query('SHOW PROFILES'), [], `no profile shows ${sql}`);
       await executeAndClean(connection, reset, 'DO 1');
     }
   });
@@ -180,7 +180,7 @@ for (const server of await sharedServers()) {
   });
 }
 
-/** Statements that leave what MariaDB alone lets them, and of which it may not tell. */
+/** Statements that leave residue in MariaDB only, which it may not report. */
 function ofMariadb(role: string): string[] {
   const untracked = ['session_track_state_change = OFF', "session_track_system_variables = ''"];
   return [
@@ -235,8 +235,8 @@ async function executeAndClean(connection: Connection, reset: ConnectionReset, s
       columns: () => {},
       row: () => {},
       rowTooLarge: () => {},
-      ended: (ending) => {
-        sessionChanged = ending.sessionChanged;
+      ended: (packet) => {
+        sessionChanged = packet.sessionChanged;
       },
       failed: () => {},
     },

@@ -390,16 +390,16 @@ t.test('a statement that pauses at any row gets them all, and none twice', (t) =
     );
     while (reading.end === null) {
       if (!reading.paused && chunks.length === 0) break;
-      // What comes while it is paused waits; a socket may have read on when it was told to stop.
+      // What comes while it is paused waits; a socket may have read on when it was reported to stop.
       const chunk = reading.paused && random(3) > 0 ? undefined : chunks.shift();
-      const told = reading.messages;
+      const reported = reading.messages;
       const wasPaused = reading.paused;
       if (chunk === undefined) {
         pauses++;
         reading.execution.credit(...credit(0));
       } else {
         reading.give(chunk, random);
-        if (wasPaused && reading.messages !== told) t.fail(`round ${round}: it told of rows while it was paused`);
+        if (wasPaused && reading.messages !== reported) t.fail(`round ${round}: it reported rows while it was paused`);
       }
     }
     if (!reading.has(answer)) t.fail(`round ${round}: ${rows.length} rows of kinds ${kinds}`);
@@ -469,7 +469,7 @@ t.test('what is left over of a chunk may just fill the room before the next, and
   t.end();
 });
 
-t.test('a payload that is too large is dropped, told once, and followed by the next packet', (t) => {
+t.test('a payload that is too large is dropped, reported once, and followed by the next packet', (t) => {
   const random = seeded(t);
   // One that is whole in the kernel's memory takes no other.
   const most = headroomBytes + readBytes;
@@ -685,9 +685,9 @@ t.test('rows that nobody wants any more are read to their end', (t) => {
     const chunks = chunksOf(random, answer.bytes, pick(random, [100, 5_000, readBytes]));
     for (const chunk of chunks.splice(0, random(chunks.length))) reading.give(chunk, random);
     reading.execution.abandon();
-    const told = reading.messages;
+    const reported = reading.messages;
     for (const chunk of chunks) reading.give(chunk, random);
-    if (!reading.hasEnded || reading.messages !== told) t.fail(`round ${round}`);
+    if (!reading.hasEnded || reading.messages !== reported) t.fail(`round ${round}`);
   }
   t.end();
 });
