@@ -82,8 +82,8 @@ export const causes = {
   heldSessionEnded: (reason: string): Cause =>
     own(
       90001,
-      `the session that was held for an open transaction, or the like, has ended: ${reason}; what was not committed is ` +
-        'rolled back',
+      `the session, which was kept for an open transaction or similar state, has ended: ${reason}; uncommitted changes ` +
+        'are rolled back',
     ),
   cancelled: (): Cause => passing(90002, 'the statement was cancelled by the client'),
   sessionEnded: (): Cause => own(90002, 'the statement was cancelled: the client ended its session'),
@@ -114,16 +114,19 @@ export const causes = {
   sessionLost: (reason: string): Cause =>
     own(90006, `the session ended before the statement was sent: its connection to the database was lost: ${reason}`),
   rowTooLarge: (max: number): Cause =>
-    own(90007, `a row is larger than ${max} bytes as JSON (--row_bytes_max); select less of it, or raise the limit`),
+    own(
+      90007,
+      `a row is larger than ${max} bytes as JSON (--row_bytes_max); select fewer or smaller columns, or raise the limit`,
+    ),
   columnsTooMany: (max: number): Cause =>
     own(90007, `the result has more than ${max} columns (--columns_max); select fewer, or raise the limit`),
   manyResultSets: (): Cause =>
-    own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be given back'),
+    own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be returned'),
   notUtf8: (): Cause =>
     own(
       90011,
-      'the result has text in another character set than UTF-8: the statement, or a routine that it runs, sets ' +
-        'character_set_results; let it set utf8mb4, or leave that out',
+      'the result has text in a character set other than UTF-8: the statement, or a routine that it runs, sets ' +
+        'character_set_results; set it to utf8mb4, or do not set it',
     ),
   localInfile: (): Cause => own(90009, 'LOAD DATA LOCAL is refused: the server has no files of the client'),
   storageFull: (max: number): Cause =>
@@ -131,7 +134,7 @@ export const causes = {
       90010,
       `result storage is full: all results together hold ${max} bytes (--results_bytes_max); fetch or finish some`,
     ),
-  /** @param reason the file system's, in words */
+  /** @param reason of the file system, as text */
   spillFailed: (reason: string): Cause =>
     passing(90010, `result storage failed: rows could not be kept on the server's disk (--data_dir): ${reason}`),
 } as const;

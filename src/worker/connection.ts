@@ -243,7 +243,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     if (answer === undefined) {
       const error = isError(bytes, start)
         ? readError(bytes, start, end)
-        : new Error('it answered what nobody had asked');
+        : new Error('it sent an answer that nobody had requested');
       this.#lose(error);
     } else if (answer.packet(bytes, start, end)) {
       this.#answers.shift();

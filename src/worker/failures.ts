@@ -136,7 +136,7 @@ export function connectRefusal(error: DriverError): Refusal {
   if (error.code === 'ERR_OSSL_RSA_DATA_TOO_LARGE_FOR_KEY_SIZE') {
     return {
       kind: 'denied',
-      failure: { code: 1045, sqlstate: '28000', message: 'Access denied: no password is so long' },
+      failure: { code: 1045, sqlstate: '28000', message: 'Access denied: the password is too long' },
     };
   }
   if (error.code === 'EMFILE' || error.code === 'ENFILE') {
@@ -169,9 +169,9 @@ export function fullKindOf({ errno = 0 }: DriverError): 'full' | 'user full' | n
  */
 export function aliasRefusal(user: string, [login, account]: readonly (string | null)[]): Refusal | null {
   const taken = login?.slice(0, login.lastIndexOf('@'));
-  if (taken !== user) return refusedName(`the database takes the user name for '${taken}': log in by that name`);
+  if (taken !== user) return refusedName(`the database treats the user name as '${taken}': log in with that name`);
   if (user !== '' && account?.startsWith('@')) {
-    return refusedName('the database has no account of that name, only an anonymous one, which takes every name');
+    return refusedName('the database has no account of that name, only an anonymous one, which accepts every name');
   }
   return null;
 }

@@ -175,7 +175,7 @@ export class Watchdog {
  */
 function suspicion(state: ProcessState | 'gone'): string | null {
   if (state === 'gone') return 'has ended the connection';
-  if (state.command === 'Sleep') return 'is done with the statement, or has never had it';
+  if (state.command === 'Sleep') return 'is done with the statement, or never received it';
   // The names of the state in MariaDB and MySQL.
   if (state.state === 'Writing to net' || state.state === 'Sending to client') return 'waits for its rows to be read';
   return null;
