@@ -278,6 +278,8 @@ export class Execution implements ResultSink, RowOutputOwner {
   }
 
   #end(result: StatementEnd, error: DriverError | null): void {
+    // An error that ends the connection comes twice: from the database, and again when the executor destroys the connection.
+    if (this.hasEnded) return;
     this.#result = result;
     this.#moveTo(this.#phase === 'discarding' ? 'over' : 'ended');
     this.#host.ended(this, error);

@@ -832,6 +832,18 @@ for (const server of await sharedServers()) {
       t.equal(peer.spillUsage.bytes, 0);
     });
 
+    await t.test('rows on disk outlast a statement that ends its own connection', async (t) => {
+      const { peer } = await open(t, server, { spill: spillOf(t) });
+      const statement = peer.start(numbers(50_000), { creditBytes: 1 });
+      await until(() => peer.idles === 1 && peer.reported(statement).end !== null);
+      const kill = peer.start('KILL CONNECTION_ID()');
+      await until(() => peer.reported(kill).end !== null);
+      t.match(peer.reported(kill).end, { ok: false });
+      peer.post({ type: 'credit', statement, bytes: 64 * MiB, rows: 100_000 });
+      await until(() => peer.reported(statement).rows === 50_000);
+      await until(() => peer.closed || peer.messages.some(({ type }) => type === 'lost'));
+    });
+
     await t.test('a close without rows on disk closes the connection and the channel', async (t) => {
       const { id, peer } = await open(t, server);
       peer.post({ type: 'close' });
