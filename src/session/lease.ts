@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { type Cause, causes, interrupted } from '../wire/failures.ts';
 import type { Channel } from '../wire/link.ts';
-import type { FromWorker, Login, ToldColumns, ToWorker } from '../wire/messages.ts';
+import type { ColumnsRef, FromWorker, Login, ToWorker } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
 import { effectOfText } from '../wire/sql-traits.ts';
 import type {
@@ -188,10 +188,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
   }
 
   #receive(message: FromWorker): void {
-    if ((message.type === 'news' || message.type === 'idle') && message.session !== undefined) {
+    if ((message.type === 'update' || message.type === 'idle') && message.session !== undefined) {
       this.#isPinned = message.session.isHeld;
     }
-    if (message.type === 'news') {
+    if (message.type === 'update') {
       const isEndReported = this.#report(message);
       // The holder may end the session, so the observer is given the end of the statement first.
       if (message.session !== undefined && isEndReported) this.holder?.onSessionState(message.session);
@@ -246,7 +246,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
   }
 
   /** @returns whether the message has the end of the statement, and the observer was given it */
-  #report(update: FromWorker & { type: 'news' }): boolean {
+  #report(update: FromWorker & { type: 'update' }): boolean {
     const columns = update.columns === undefined ? null : this.#columnsOf(update.columns);
     const statement = this.#unfinished.find(update.statement);
     if (statement === null) return false;
@@ -272,7 +272,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     return true;
   }
 
-  #columnsOf(reported: ToldColumns): readonly Column[] {
+  #columnsOf(reported: ColumnsRef): readonly Column[] {
     if (!('number' in reported)) return reported.columns;
     const { number, columns } = reported;
     if (columns !== undefined) this.#columns[number] = columns;

@@ -1,47 +1,48 @@
 import { wordAt } from './words.ts';
 
 /**
- * What a statement may do to the data, as far as its first words tell: `read`: nothing; `whole`: all or nothing, since the
- * database takes a single statement back that fails; `parts`: what it has done before it failed may stay; `block`: the same,
- * and it may run statements that are yet to be parsed. A SELECT that calls a stored function is taken for a read, though the
- * function may write.
+ * The effect that a statement may have on the data, concluded from its first words:
+ * - `read`: none. A SELECT that calls a stored function counts as a read, although the function may write
+ * - `atomic`: all or nothing, since the database rolls back a single statement that fails
+ * - `partial`: changes made before a failure may stay
+ * - `compound`: as `partial`, and it may run statements that have yet to be parsed
  */
-export type Effect = 'read' | 'whole' | 'parts' | 'block';
+export type Effect = 'read' | 'atomic' | 'partial' | 'compound';
 
 const reads = wordsOf('SELECT WITH VALUES TABLE SHOW DESCRIBE DESC EXPLAIN HELP USE CHECKSUM');
 /**
- * MySQL manual, "Atomic Data Definition Statement Support"; MariaDB manual, "Atomic DDL". DROP may name many. See `isPartial`
- * for those that MariaDB does in parts.
+ * MySQL manual, "Atomic Data Definition Statement Support"; MariaDB manual, "Atomic DDL". DROP is not atomic, since it may name
+ * several objects. See `isPartial` for the exceptions of MariaDB.
  */
-const wholes = wordsOf(
+const atomics = wordsOf(
   'INSERT UPDATE DELETE REPLACE LOAD DO SET CREATE ALTER TRUNCATE RENAME START BEGIN COMMIT ROLLBACK SAVEPOINT RELEASE ' +
     'LOCK UNLOCK',
 );
 const accounts = wordsOf('USER ROLE');
 const droppedFirst = wordsOf('TABLE TEMPORARY SEQUENCE DATABASE SCHEMA USER ROLE');
-const blocks = wordsOf('CALL EXECUTE IF CASE LOOP REPEAT WHILE FOR');
+const compounds = wordsOf('CALL EXECUTE IF CASE LOOP REPEAT WHILE FOR');
 
 export function effectOf(sql: string): Effect {
   const first = wordAt(sql, 0);
-  // Nobody knows what an executable comment holds; whatever else is no word is no statement.
-  if (first === null) return /\/\*[!M]/.test(sql) ? 'block' : 'parts';
+  // An executable comment may hold any statement. Other text that does not begin with a word is not a statement.
+  if (first === null) return /\/\*[!M]/.test(sql) ? 'compound' : 'partial';
   const { word, end } = first;
-  if (blocks.has(word)) return 'block';
+  if (compounds.has(word)) return 'compound';
   const second = word === 'BEGIN' || word === 'SET' ? wordAt(sql, end)?.word : undefined;
-  // MariaDB: BEGIN NOT ATOMIC is a block of statements, and SET STATEMENT … FOR is whatever comes behind it.
-  if ((word === 'BEGIN' && second === 'NOT') || (word === 'SET' && second === 'STATEMENT')) return 'block';
-  // Common table expressions may come before UPDATE and DELETE, and what is selected may go to a file.
-  if (word === 'WITH' && /\b(?:update|delete|insert|replace)\b/i.test(sql)) return 'whole';
-  if ((word === 'SELECT' || word === 'WITH' || word === 'TABLE') && /\binto\b/i.test(sql)) return 'whole';
+  // MariaDB: BEGIN NOT ATOMIC begins a compound statement, and SET STATEMENT … FOR runs the statement that follows it.
+  if ((word === 'BEGIN' && second === 'NOT') || (word === 'SET' && second === 'STATEMENT')) return 'compound';
+  // Common table expressions may precede UPDATE and DELETE, and SELECT … INTO may write a file.
+  if (word === 'WITH' && /\b(?:update|delete|insert|replace)\b/i.test(sql)) return 'atomic';
+  if ((word === 'SELECT' || word === 'WITH' || word === 'TABLE') && /\binto\b/i.test(sql)) return 'atomic';
   // MySQL: EXPLAIN ANALYZE runs what it explains.
-  if (word === 'EXPLAIN' && /\banalyze\b/i.test(sql)) return 'whole';
+  if (word === 'EXPLAIN' && /\banalyze\b/i.test(sql)) return 'atomic';
   if (reads.has(word)) return 'read';
-  return wholes.has(word) && !isPartial(sql, word, end) ? 'whole' : 'parts';
+  return atomics.has(word) && !isPartial(sql, word, end) ? 'atomic' : 'partial';
 }
 
 /**
- * Whether MariaDB keeps a part of a statement that fails. CREATE OR REPLACE drops the old object before it makes the new one, and
- * a list of users or roles is worked through one by one (MariaDB manual, "CREATE TABLE", "CREATE USER", "RENAME USER").
+ * Whether MariaDB keeps a part of a statement that fails. CREATE OR REPLACE drops the old object before it creates the new one,
+ * and users and roles of a list are processed one by one (MariaDB manual, "CREATE TABLE", "CREATE USER", "RENAME USER").
  */
 function isPartial(sql: string, word: string, end: number): boolean {
   if (word !== 'CREATE' && word !== 'ALTER' && word !== 'RENAME') return false;

@@ -1,28 +1,30 @@
 import type { Effect } from './effect.ts';
 
 /**
- * What a failed statement has left behind. `not_started`: nothing, the database has not begun it; `rolled_back`: nothing, the
- * database took back what there was (what lies in engines without transactions stays); `committed`: all of it, though
- * it could not be told; `unknown`: nobody can say.
+ * The effect that a failed statement has had:
+ * - `not_started`: none, the database has not begun it
+ * - `rolled_back`: none, the database has rolled it back (except in storage engines without transactions)
+ * - `committed`: its full effect; only its result could not be delivered
+ * - `unknown`
  */
 export type FailureOutcome = 'not_started' | 'rolled_back' | 'committed' | 'unknown';
 
-/** Why a statement fails: the database's own code and SQLSTATE, or one of ours from 90000 on. */
+/** Why a statement fails: code and SQLSTATE of the database, or a code of ours from 90000 on. */
 export interface Cause {
   readonly code: number;
   readonly sqlstate: string;
   readonly message: string;
-  /** The same statement may well succeed later. */
+  /** The same statement may succeed later. */
   readonly isPassing?: true;
 }
 
-/** How a statement failed, as its client is told. */
+/** The failure of a statement as it is reported to its client. */
 export interface Failure {
   readonly code: number;
   readonly sqlstate: string;
   readonly message: string;
   readonly outcome: FailureOutcome;
-  /** Whether it may be sent again as it is: it has left nothing behind, and may well succeed. */
+  /** Whether the client can repeat it unchanged: it had no effect, and may succeed later. */
   readonly retryable: boolean;
 }
 
@@ -33,41 +35,41 @@ export function failureOf({ code, sqlstate, message, isPassing }: Cause, outcome
 }
 
 /**
- * A failure in the midst of a statement that was sent, of which the end is not known.
- * @param isAlone whether it is of no session, so that nothing is lost but the statement
+ * The failure of a statement that was sent and whose end is not known.
+ * @param isAlone whether it belongs to no session, so that only the statement is lost
  */
 export function interrupted(cause: Cause, effect: Effect, isAlone: boolean): Failure {
-  const isRead = effect === 'read';
+  const isReadOnly = effect === 'read';
   const unknown = { ...cause, message: `${cause.message}; whether the statement took effect is unknown` };
   const { isPassing, ...lasting } = cause;
-  return failureOf(isRead ? (isAlone ? cause : lasting) : unknown, isRead ? 'rolled_back' : 'unknown');
+  return failureOf(isReadOnly ? (isAlone ? cause : lasting) : unknown, isReadOnly ? 'rolled_back' : 'unknown');
 }
 
 /**
  * The connection was lost before the statement was sent.
- * @param isAlone whether it is of no session; a session is lost with its connection, so that the statement cannot be sent again
+ * @param isAlone whether it belongs to no session. A session is lost with its connection, so its statement cannot be sent again
  */
 export function lostBefore(reason: string, isAlone: boolean): Failure {
   return failureOf(isAlone ? causes.connectionLostBefore(reason) : causes.sessionLost(reason), 'not_started');
 }
 
-/** A failure of a statement that has ended well, and of which rows are lost. */
+/** The failure of a statement that has succeeded in the database and whose rows cannot be delivered. */
 export function undelivered(cause: Cause, effect: Effect): Failure {
   return failureOf(cause, effect === 'read' ? 'rolled_back' : 'committed');
 }
 
-/** What the database has left of a statement that it says has failed. */
+/** The outcome of a statement for which the database has returned an error. */
 export function outcomeOfError(effect: Effect): FailureOutcome {
-  return effect === 'read' || effect === 'whole' ? 'rolled_back' : 'unknown';
+  return effect === 'read' || effect === 'atomic' ? 'rolled_back' : 'unknown';
 }
 
-/** The causes that are Sluice's own; the numbers are part of the protocol (docs/api.md, "Our error codes"). */
+/** Sluice's own causes. The codes are part of the protocol (docs/api.md, "Our error codes"). */
 export const causes = {
-  /** What the servers say to a wrong number of values (ER_WRONG_ARGUMENTS). */
+  /** The code is the servers' own for a wrong number of values (ER_WRONG_ARGUMENTS). */
   paramCount: (placeholders: number, values: number): Cause =>
     own(1210, `the statement has ${counted(placeholders, 'placeholder')}, and params has ${counted(values, 'value')}`),
   paramMissing: (name: string): Cause => own(1210, `params has no value for the placeholder :${name}`),
-  /** What the servers say to more placeholders than they allow (ER_PS_MANY_PARAM). */
+  /** The code is the servers' own for too many placeholders (ER_PS_MANY_PARAM). */
   paramsTooMany: (max: number): Cause =>
     own(1390, `the lists in params expand to more than ${max} placeholders (--params_max)`),
   paramsTooLarge: (max: number): Cause =>
@@ -80,8 +82,8 @@ export const causes = {
   heldSessionEnded: (reason: string): Cause =>
     own(
       90001,
-      `the session that was held for an open transaction, or the like, has ended: ${reason}; what was not committed is ` +
-        'rolled back',
+      `the session, which was kept for an open transaction or similar state, has ended: ${reason}; uncommitted changes ` +
+        'are rolled back',
     ),
   cancelled: (): Cause => passing(90002, 'the statement was cancelled by the client'),
   sessionEnded: (): Cause => own(90002, 'the statement was cancelled: the client ended its session'),
@@ -101,7 +103,7 @@ export const causes = {
       90005,
       `the statement ran past ${secs} s (${isAsked ? 'its timeout_secs' : '--statement_timeout_secs'}) and was cancelled`,
     ),
-  /** Both servers say so themselves if they have no connection left (ER_CON_COUNT_ERROR). */
+  /** The code is the servers' own when they have no connection left (ER_CON_COUNT_ERROR). */
   queueTimeout: (secs: number): Cause => ({
     ...passing(1040, `the statement waited ${secs} s for a connection or for memory (--queue_wait_secs)`),
     sqlstate: '08004',
@@ -112,16 +114,19 @@ export const causes = {
   sessionLost: (reason: string): Cause =>
     own(90006, `the session ended before the statement was sent: its connection to the database was lost: ${reason}`),
   rowTooLarge: (max: number): Cause =>
-    own(90007, `a row is larger than ${max} bytes as JSON (--row_bytes_max); select less of it, or raise the limit`),
+    own(
+      90007,
+      `a row is larger than ${max} bytes as JSON (--row_bytes_max); select fewer or smaller columns, or raise the limit`,
+    ),
   columnsTooMany: (max: number): Cause =>
     own(90007, `the result has more than ${max} columns (--columns_max); select fewer, or raise the limit`),
   manyResultSets: (): Cause =>
-    own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be given back'),
+    own(90008, 'the statement returned more than one result set; it ran to its end, but only one can be returned'),
   notUtf8: (): Cause =>
     own(
       90011,
-      'the result has text in another character set than UTF-8: the statement, or a routine that it runs, sets ' +
-        'character_set_results; let it set utf8mb4, or leave that out',
+      'the result has text in a character set other than UTF-8: the statement, or a routine that it runs, sets ' +
+        'character_set_results; set it to utf8mb4, or do not set it',
     ),
   localInfile: (): Cause => own(90009, 'LOAD DATA LOCAL is refused: the server has no files of the client'),
   storageFull: (max: number): Cause =>
@@ -129,7 +134,7 @@ export const causes = {
       90010,
       `result storage is full: all results together hold ${max} bytes (--results_bytes_max); fetch or finish some`,
     ),
-  /** @param reason the file system's, in words */
+  /** @param reason of the file system, as text */
   spillFailed: (reason: string): Cause =>
     passing(90010, `result storage failed: rows could not be kept on the server's disk (--data_dir): ${reason}`),
 } as const;

@@ -1,11 +1,11 @@
 /**
- * About how many bytes a value of JSON takes on V8's heap, and rather too many: a string two bytes a character, an object a dictionary
- * with room to grow.
+ * An upper estimate of the bytes that a JSON value takes on V8's heap: two bytes per character of a string, and for an object a
+ * dictionary with spare room.
  */
 export function heapBytes(value: unknown): number {
   if (typeof value === 'string') return stringBytes(value);
   if (typeof value !== 'object' || value === null) return scalarBytes;
-  // Params that are packed: their bytes here, and their values in a worker thread.
+  // Packed params take memory as bytes here, and as values in a worker thread.
   if (value instanceof Uint8Array) return 3 * value.byteLength;
   let bytes = objectBytes;
   if (Array.isArray(value)) {

@@ -3,23 +3,23 @@ import type { MessagePort } from 'node:worker_threads';
 
 interface ChannelEvents<Received> {
   message: [message: Received];
-  /** It is closed, by either side or because the other thread has ended; nothing follows. */
+  /** Either side has closed the channel, or the other thread has ended. No event follows. */
   close: [reason?: string];
 }
 
-/** One of the many conversations on a link. What is posted arrives in order, and nothing after `close`. */
+/** One of many channels on a link. Messages arrive in order, and none after `close`. */
 export class Channel<Sent, Received> extends EventEmitter<ChannelEvents<Received>> {
   readonly number: number;
   readonly #link: Link<Sent, Received>;
 
-  /** Made by `Link` alone. */
+  /** For `Link`. */
   constructor(number: number, link: Link<Sent, Received>) {
     super();
     this.number = number;
     this.#link = link;
   }
 
-  /** @param transfer memory that is handed over instead of copied */
+  /** @param transfer memory that is transferred instead of copied */
   post(message: Sent, transfer?: ArrayBuffer): void {
     this.#link.send(this, message, transfer);
   }
@@ -28,32 +28,32 @@ export class Channel<Sent, Received> extends EventEmitter<ChannelEvents<Received
     this.#link.closeChannel(this);
   }
 
-  /** Whether the other thread is at hand, as far as is known. */
+  /** See `Link.isAnswering`. */
   get isAnswering(): boolean {
     return this.#link.isAnswering;
   }
 }
 
 /**
- * One end of the way between the main thread and a worker. It carries many channels over one MessagePort: whatever is posted
- * in one turn of the event loop crosses in one message, since to wake the other thread costs more than what is said.
+ * One end of the connection between the main thread and a worker. It carries many channels over one MessagePort. All messages of one
+ * turn of the event loop cross as one, since waking the other thread costs more than the messages.
  */
 export class Link<Sent, Received> {
   readonly #port: MessagePort;
   readonly #accept: ((channel: Channel<Sent, Received>) => void) | null;
   readonly #channels = new Map<number, Channel<Sent, Received>>();
-  /** Numbers of channels, each followed by a message for it, or by null if the channel is closed. */
+  /** Numbers of channels, each followed by a message, or by null if the channel is closed. */
   #parcel: unknown[] = [];
   #transfer: ArrayBuffer[] = [];
   #lastNumber = 0;
   #isClosed = false;
 
-  /** Said by whoever watches over the other thread. */
+  /** Whether the other thread has answered recently; set by its health check. */
   isAnswering = true;
 
   /**
-   * @param accept told of each channel that the other end opens; null for the end that opens them
-   * @param closesWithPort false: when the thread behind the port dies, somebody else calls `close`, who knows the reason
+   * @param accept called for each channel that the other end opens; null for the end that opens channels
+   * @param closesWithPort false: when the other thread dies, the owner of the link calls `close` with the reason
    */
   constructor(
     port: MessagePort,
@@ -63,23 +63,23 @@ export class Link<Sent, Received> {
     this.#port = port;
     this.#accept = accept;
     port.on('message', (parcel: readonly unknown[]) => this.#receive(parcel));
-    // The port closes by itself when the thread behind it dies.
+    // The port closes when the other thread dies.
     if (closesWithPort) port.on('close', () => this.close());
   }
 
-  /** Channels that are open. */
+  /** Open channels. */
   get size(): number {
     return this.#channels.size;
   }
 
-  /** Opens a channel; the other end learns of it with the first message. */
+  /** Opens a channel; the other end accepts it with its first message. */
   open(): Channel<Sent, Received> {
     return this.#add(this.#lastNumber + 1);
   }
 
   /**
-   * Closes every channel and the port. What was posted in this turn of the event loop may not arrive.
-   * @param reason for the channels to tell
+   * Closes every channel and the port. Messages of this turn of the event loop may not arrive.
+   * @param reason passed to the `close` listeners of the channels
    */
   close(reason?: string): void {
     if (this.#isClosed) return;

@@ -2,27 +2,27 @@ import type { MessagePort } from 'node:worker_threads';
 import type { Cause, Failure } from './failures.ts';
 import type { Afterwards, Batch, Column, Outcome, SessionState, StatementRequest } from './statement.ts';
 
-/** Where the database is: a Unix socket, or a host and port. */
+/** The address of the database: a Unix socket, or a host and port. */
 export type DatabaseAddress =
   | { readonly socketPath: string }
   | { readonly host: string; readonly port: number; readonly tls: DatabaseTls | null };
 
-/** How the way to the database is encrypted, and what its certificate is held to (MySQL manual, "--ssl-mode"). */
+/** How the connection to the database is encrypted, and how its certificate is checked (MySQL manual, "--ssl-mode"). */
 export interface DatabaseTls {
   readonly mode: 'required' | 'verify-ca' | 'verify-full';
-  /** Certificates (PEM) of those who may vouch for the database's; null: those that Node trusts. */
+  /** PEM certificates of trusted authorities; null: those that Node.js trusts. */
   readonly ca: string | null;
 }
 
-/** Who logs in, and which schema is current at the start of every statement. */
+/** A user, and the schema that is selected at the start of every statement. */
 export interface Login {
   readonly user: string;
   readonly password: string;
-  /** null: the schema called `default` if there is one that the user may enter, else none. */
+  /** null: the schema `default` if it exists and the user may enter it, else none. */
   readonly database: string | null;
 }
 
-/** A connection that is lost to us, but perhaps not to the database. */
+/** A connection that is lost on our side, while the database may still run its statement. */
 export interface Orphan {
   /** Its id in the database. */
   readonly id: number;
@@ -35,52 +35,51 @@ export interface Orphan {
 
 /** The argument of the one long task that each worker thread runs. */
 export interface ThreadTask {
-  /** Carries a channel for each database connection of the thread. */
+  /** Carries one channel per database connection of the thread. */
   readonly port: MessagePort;
   readonly address: DatabaseAddress;
   readonly limits: WorkerLimits;
-  /** Where to count the spilled rows of the thread, and what all count in (see `SpillUsage`). */
+  /** The thread's slot in `spillUsage` (see `SpillUsage`). */
   readonly slot: number;
   readonly spillUsage: SharedArrayBuffer;
 }
 
 export interface WorkerLimits {
   readonly connectTimeoutMs: number;
-  /** How long the database may be silent over a statement before it is asked whether it still works on it. */
+  /** How long a statement may have no answer before the process list is checked for it. */
   readonly pingMs: number;
-  /** How long a killed statement may take to end before its connection is closed under it. */
+  /** How long a killed statement may take to end before its connection is closed. */
   readonly killTimeoutMs: number;
   readonly rowBytesMax: number;
   /** Columns of one result. */
   readonly columnsMax: number;
-  /** Values of one statement's placeholders, each as often as it is used. */
+  /** Bytes of one statement's values, each counted per use. */
   readonly paramsBytesMax: number;
-  /** Placeholders of one statement, those that lists expand to included. */
+  /** Placeholders of one statement, with lists expanded. */
   readonly paramsMax: number;
   readonly spill: SpillLimits;
-  /** Every statement is held to a read-only transaction, or refused. */
+  /** Every statement runs in a read-only transaction, or is refused. */
   readonly readOnly: boolean;
 }
 
-/** When and where rows are put to disk that nobody reads. */
+/** When and where unread rows are written to disk. */
 export interface SpillLimits {
   readonly folder: string;
-  /** Of one statement, on disk; 0: none. */
+  /** On disk, per statement; 0: never. */
   readonly bytesMax: number;
-  /** Of all statements together, on disk. */
+  /** On disk, all statements together. */
   readonly totalBytesMax: number;
-  /** How long a statement must have been held up by its reader. */
+  /** How long a statement must have been paused by its reader. */
   readonly waitMs: number;
 }
 
 /**
- * Main to worker, about one database connection. `open` comes first, but on the one channel of a thread that carries
- * nothing but `ping`, and asks whether the thread lives. `statement` numbers the statements of a connection,
- * so that a late message hits no later one.
+ * Main to worker, about one database connection. `open` comes first. One channel per thread carries only `ping`, which checks that
+ * the thread lives. `statement` numbers the statements of a connection, so that a late message does not affect a later one.
  */
 export type ToWorker =
   | { readonly type: 'ping' }
-  /** Instead of `open`: end what runs on in the database on connections that nobody holds any more. */
+  /** Instead of `open`: kill statements that still run on lost connections. */
   | { readonly type: 'sweep'; readonly login: Login; readonly orphans: readonly Orphan[] }
   | { readonly type: 'open'; readonly login: Login }
   | (StatementRequest & { readonly type: 'execute'; readonly statement: number; readonly after: Afterwards })
@@ -89,7 +88,7 @@ export type ToWorker =
   /** The memory that `large_row` asked for is reserved. */
   | { readonly type: 'room'; readonly statement: number }
   | { readonly type: 'examine'; readonly statement: number }
-  /** Close the connection, and the channel when the rows of ended statements are handed over. */
+  /** Close the connection, and the channel once the rows of ended statements are delivered. */
   | { readonly type: 'close' };
 
 /** Worker to main. */
@@ -97,8 +96,8 @@ export type FromWorker =
   /** `thread` is the number of the thread in the process. */
   | { readonly type: 'pong'; readonly thread: number }
   /**
-   * `connection` is its id in the database, `version` the database's own, as it names it. `hasInitConnectRun`: the connection
-   * serves one statement, or one session, and cannot be reused.
+   * `connection` is its id in the database, `version` that of the database. `hasInitConnectRun`: the connection serves one
+   * statement, or one session, and cannot be reused.
    */
   | {
       readonly type: 'opened';
@@ -112,29 +111,29 @@ export type FromWorker =
     }
   /** A kill was not sent because a connection limit of the database is reached. */
   | { readonly type: 'crowded' }
-  /** `left`: the ids of those that may still run something, as far as the login may know. `ended`: how many were killed. */
+  /** `left`: the ids of orphans that may still run a statement. `ended`: how many were killed. */
   | { readonly type: 'swept'; readonly left: readonly number[]; readonly ended: number }
   | { readonly type: 'refused'; readonly refusal: Refusal }
   | {
-      /** News of a statement; a small result is told whole in one message. */
-      readonly type: 'news';
+      /** A small result is reported in a single update. */
+      readonly type: 'update';
       readonly statement: number;
-      readonly columns?: ToldColumns;
+      readonly columns?: ColumnsRef;
       readonly batch?: Batch;
       /** The batch comes from disk. */
       readonly fromDisk?: true;
-      /** So much more has been put to disk. */
+      /** So much more has been written to disk. */
       readonly spilled?: { readonly rows: number; readonly bytes: number };
-      /** A failure may come after an end that was told, if rows on disk are lost. */
+      /** A failure may follow a reported end, if rows on disk are lost. */
       readonly end?: StatementEnd;
-      /** With the end of a statement after which the session may be held. */
+      /** With the end of a statement that was run with `hold`. */
       readonly session?: SessionState;
-      /** With the end: what `idle` says. */
+      /** With the end: the same as the message `idle`. */
       readonly idle?: true;
     }
   /**
-   * A row of up to so many bytes is about to be received; it is not read before `room` comes. 0: the statement holds no large
-   * row any more, or needs none.
+   * Requests memory for a row of up to so many bytes, which is not read before `room`. 0: the statement holds no large row any
+   * more, or withdraws the request.
    */
   | { readonly type: 'large_row'; readonly statement: number; readonly bytes: number }
   /** See `StatementObserver.unwritten`. */
@@ -148,13 +147,13 @@ export type FromWorker =
     }
   /**
    * The connection is ready for its next statement. Comes with the `end` of a statement or after it; before it only if rows
-   * are being put to disk. `session`: see `news`, whether or not it was told there.
+   * are being written to disk. `session`: as in `update`, even if it was reported there.
    */
   | { readonly type: 'idle'; readonly session?: SessionState }
   /**
-   * The connection is gone. `received` is the number of the last statement that was taken, or 0; if that has ended, and rows
-   * of it are on disk, its end and they still follow, as do those of earlier ones. `mayRunOn`: in the database, a statement
-   * may be at work on it yet.
+   * The connection is gone. `received` is the number of the last statement that was received, or 0. `hasRowsToCome`: it has ended,
+   * and its end and its rows on disk still follow, as do those of earlier statements. `mayRunOn`: the database may still run a
+   * statement.
    */
   | {
       readonly type: 'lost';
@@ -164,11 +163,14 @@ export type FromWorker =
       readonly mayRunOn: boolean;
     };
 
+/** Reports columns, rows, or the end of a statement. */
+export type StatementUpdate = FromWorker & { readonly type: 'update' };
+
 /**
- * The columns of a result. They are given the first time; from then on their number stands for them in whatever is told of
- * the same database connection, until other columns are given under it. Those without a number are too large to be remembered.
+ * The columns of a result. The first time, they come with a number; from then on, the number alone refers to them on the same
+ * connection, until other columns come with it. Columns without a number are too large to be kept.
  */
-export type ToldColumns =
+export type ColumnsRef =
   | { readonly number: number; readonly columns?: readonly Column[] }
   | { readonly columns: readonly Column[] };
 
@@ -176,15 +178,15 @@ export type StatementEnd =
   | {
       readonly ok: true;
       readonly outcome: Outcome;
-      /** Rows that are still on disk, and follow as they are credited. */
+      /** Rows that are still on disk, and follow as credit allows. */
       readonly rowsToCome: number;
     }
   | { readonly ok: false; readonly failure: Failure };
 
-/** Why no connection was opened, by who has to act: the user, the request, or the operator. */
+/** Why no connection was opened. `kind` decides who has to act: the user, the client or the operator. */
 export interface Refusal {
   readonly kind: 'denied' | 'database' | 'unavailable' | 'too many' | 'full' | 'user full';
   readonly failure: Cause;
-  /** The server itself, or its machine, has no file descriptor left for a connection. */
+  /** Sluice, or its machine, has no file descriptor left for a connection. */
   readonly isOutOfDescriptors?: true;
 }

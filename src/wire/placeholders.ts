@@ -1,6 +1,6 @@
 import { beginsComment } from './words.ts';
 
-/** Where the placeholders of a statement are, in order: for each, where it begins and where it ends. */
+/** The positions of the placeholders of a statement, in order: the start and the end of each. */
 export type Placeholders = Uint32Array | readonly number[];
 
 const [quotationMark, hash, apostrophe, asterisk, hyphen, slash] = [0x22, 0x23, 0x27, 0x2a, 0x2d, 0x2f];
@@ -8,16 +8,16 @@ const [colon, equals, questionMark, backslash, backtick] = [0x3a, 0x3d, 0x3f, 0x
 const [bang, capitalM] = [0x21, 0x4d];
 const lastAscii = 0x7f;
 
-/** 1 for each character where a placeholder may begin, or something that holds none: quoted text and names, comments, colons. */
+/** 1 for each character that may begin a placeholder, or text without placeholders: quoted text and names, comments, colons. */
 const marks = new Uint8Array(lastAscii + 1);
 for (const code of [quotationMark, hash, apostrophe, hyphen, slash, colon, questionMark, backtick]) marks[code] = 1;
 
 /**
  * Finds the placeholders of a statement: each `:name`, or each `?` (MySQL manual, "String Literals", "Comments"). An executable
- * comment is code. Quoted text is taken to know backslash escapes, and "…" to be quoted, as a text or as a name: under
- * NO_BACKSLASH_ESCAPES, a text that ends in a backslash is taken to go on. A statement may have millions of quotes and comments,
- * so this looks at each character once.
- * @param max with one more, the search ends
+ * comment is code. Quoted text is assumed to have backslash escapes; under NO_BACKSLASH_ESCAPES, a text that ends in a backslash
+ * is assumed to continue. "…" is quoted in every sql_mode, as a text or as a name. A statement may have millions of quotes and
+ * comments, so each character is read once.
+ * @param max the search ends after one more
  */
 export function findPlaceholders(sql: string, areNamed: boolean, max: number): number[] {
   const { length } = sql;
@@ -47,7 +47,7 @@ export function findPlaceholders(sql: string, areNamed: boolean, max: number): n
   return found;
 }
 
-/** A quote that is doubled ends one text and begins another, which comes to the same. */
+/** A doubled quote ends one text and begins another, with the same result. */
 function endOfQuoted(sql: string, start: number, quote: number): number {
   const { length } = sql;
   for (let at = start + 1; at < length; at++) {
@@ -58,7 +58,7 @@ function endOfQuoted(sql: string, start: number, quote: number): number {
   return length;
 }
 
-/** Where a name ends: letters, digits and underscores, with no digit first. */
+/** The end of a name: letters, digits and underscores, with no digit first. */
 function endOfName(sql: string, start: number): number {
   let at = start;
   for (; at < sql.length; at++) {
@@ -69,7 +69,7 @@ function endOfName(sql: string, start: number): number {
   return at;
 }
 
-/** Where `:`, `::` or more of them, or `:=` ends. */
+/** The end of one or more colons, or of `:=`. */
 function endOfColons(sql: string, start: number): number {
   let at = start + 1;
   if (sql.charCodeAt(at) === equals) return at + 1;
@@ -77,13 +77,13 @@ function endOfColons(sql: string, start: number): number {
   return at;
 }
 
-/** Whether the comment at a place is one that a server executes: it begins with an exclamation mark, for MariaDB perhaps after M. */
+/** Whether a server executes the comment at a position: it begins with an exclamation mark, for MariaDB also after an M. */
 function isExecutable(sql: string, start: number): boolean {
   const mark = sql.charCodeAt(start + 2);
   return mark === bang || (mark === capitalM && sql.charCodeAt(start + 3) === bang);
 }
 
-/** What does not end reaches to the end. */
+/** A comment without an end reaches to the end of the statement. */
 function endOfComment(sql: string, start: number): number {
   const { length } = sql;
   for (let at = start; at < length; at++) {

@@ -1,6 +1,6 @@
 /**
- * Counts what the spilled rows of all threads take on disk, in bytes. It lies in memory that the threads share, each of which
- * counts in a slot of its own, so that the slot of one that has died can be emptied.
+ * Counts the bytes on disk of the spilled rows of all threads, in shared memory. Each thread has a slot of its own, so that the slot
+ * of a thread that has died can be cleared.
  */
 export class SpillUsage {
   readonly shared: SharedArrayBuffer;
@@ -10,7 +10,7 @@ export class SpillUsage {
 
   /**
    * @param bytesMax of all threads together
-   * @param slot that of the thread
+   * @param slot of this thread
    */
   constructor(shared: SharedArrayBuffer, bytesMax: number, slot: number) {
     this.shared = shared;
@@ -19,7 +19,7 @@ export class SpillUsage {
     this.#slot = slot;
   }
 
-  /** @param slots threads at once, those included that are about to end */
+  /** @param slots for all threads that can exist at once, including those about to end */
   static forThreads(slots: number, bytesMax: number): SpillUsage {
     return new SpillUsage(new SharedArrayBuffer(slots * BigInt64Array.BYTES_PER_ELEMENT), bytesMax, 0);
   }
@@ -34,7 +34,7 @@ export class SpillUsage {
     return Number(sum);
   }
 
-  /** @returns false, and counts nothing, if that would be too much */
+  /** @returns false, and reserves nothing, if the limit would be exceeded */
   reserve(bytes: number): boolean {
     Atomics.add(this.#slots, this.#slot, BigInt(bytes));
     if (BigInt(this.bytes) <= this.#bytesMax) return true;
@@ -46,7 +46,7 @@ export class SpillUsage {
     Atomics.sub(this.#slots, this.#slot, BigInt(bytes));
   }
 
-  /** Empties the slot of a thread that is no more: its files went with it. */
+  /** Clears the slot of a thread that has ended: its files went with it. */
   forget(slot: number): void {
     Atomics.store(this.#slots, slot, 0n);
   }

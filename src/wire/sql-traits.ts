@@ -1,13 +1,13 @@
 import { type Effect, effectOf } from './effect.ts';
 import { pastNothing, wordAt } from './words.ts';
 
-/** What other threads ask about the text of a statement, beyond its first words. */
+/** Properties of a statement's text that other threads need, concluded by searching all of it. */
 export interface SqlTraits {
   readonly effect: Effect;
-  /** In upper case; null if something else comes first. */
+  /** In upper case; null if the text does not begin with a word. */
   readonly firstWord: string | null;
   readonly hasRollup: boolean;
-  /** A SELECT … FOR UPDATE, or the like. */
+  /** SELECT … FOR UPDATE or similar. */
   readonly locksRows: boolean;
   readonly saysNothing: boolean;
   readonly leavesUntracked: boolean;
@@ -17,11 +17,11 @@ export interface SqlTraits {
 /** The text of a statement. */
 export interface SqlText {
   readonly sql: string;
-  /** Of a long text, which the parser thread has searched: no other thread is to search all of it. */
+  /** Of a long text, which only the parser thread searches. */
   readonly traits?: SqlTraits | undefined;
 }
 
-/** Searches the whole text, which takes tens of milliseconds if it has megabytes: for those, the parser thread does it. */
+/** Searches the whole text. This takes tens of milliseconds for megabytes of text, which is then left to the parser thread. */
 export function traitsOf(sql: string): SqlTraits {
   return {
     effect: effectOf(sql),
@@ -51,29 +51,29 @@ export function mentionsRollup(sql: string): boolean {
 }
 
 /**
- * Whether a statement says nothing: it has blanks, semicolons, and comments that neither server executes. Both servers answer an
- * empty one with an error and one of comments alone with a success, which would tell a client that something was done.
+ * Whether a statement consists of blanks, semicolons, and comments that neither server executes. Both servers return an error for an
+ * empty statement and a success for one of comments only, which would suggest to a client that something was done.
  */
 export function saysNothing(sql: string): boolean {
   return pastNothing(sql, 0, false) === sql.length;
 }
 
 /**
- * What neither server's session tracker reports: temporary tables that are made with their rows, user variables that are set in
- * passing, locks other than those of LOCK TABLES, HANDLER, MySQL's roles, and the collation of SET NAMES. The words may stand in
- * a text or a comment as well: the session is then kept without need.
+ * Changes that neither server's session tracker reports: temporary tables created with their rows, user variables set within another
+ * statement, locks other than those of LOCK TABLES, HANDLER, MySQL's roles, and the collation of SET NAMES. If a text or a comment
+ * contains the words, the session is kept unnecessarily.
  */
 const untracked =
   /\btemporary\b|:=|\binto\s+@|\bget_lock\b|\bread\s+lock\b|\bbackup\s+(?:lock|stage)\b|\bfor\s+backup\b|\bhandler\b|\bset\s+role\b|\bset\s+names\s+\S+\s+collate\b/i;
 
-/** Whether a statement may leave something in its session that the database does not report. */
+/** Whether a statement may change its session in a way that the database does not report. */
 export function leavesUntracked(sql: string): boolean {
   return untracked.test(sql);
 }
 
 /**
- * Whether a statement may select another schema or drop the selected one. None does without these words: stored functions and
- * triggers may do neither. That they may be part of other words costs little.
+ * Whether a statement may select another schema or drop the selected one. Both require one of these words, since stored functions
+ * and triggers may do neither. The words may also be part of other words, which costs little.
  */
 export function mayLeaveSchema(sql: string): boolean {
   return /use|drop|call|execute/i.test(sql);

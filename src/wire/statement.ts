@@ -3,11 +3,11 @@ import type { Placeholders } from './placeholders.ts';
 import type { SqlText } from './sql-traits.ts';
 
 /**
- * What the two sides of a statement say to each other, on the main thread: a query observes, a session executes.
- * Neither imports the other; this file is all that they share.
+ * The interface between the two sides of a statement on the main thread: a query observes it, and a session executes it. Neither
+ * imports the other.
  */
 
-/** The type of a result column, by the names that clients see. Numbers are counts of digits. */
+/** The type of a result column, with the names that clients see. Precisions and scales are counts of digits. */
 export type ColumnType =
   | { readonly name: IntegerTypeName | PlainTypeName }
   | { readonly name: 'Decimal'; readonly precision: number; readonly scale: number }
@@ -32,88 +32,87 @@ export interface Column {
   readonly nullable: boolean;
 }
 
-/** About the memory of a column beside its name, its part of the schema in answers included. */
+/** Estimated memory of a column without its name, including its part of the schema in answers. */
 const columnBytes = 256;
 
-/** About the memory of columns, with the text that answers have of them. */
+/** Estimated memory of columns, including their text in answers. */
 export function columnsBytes(columns: readonly Column[]): number {
   let bytes = 0;
-  // Two bytes a character, and as much again where it stands in the text.
+  // Two bytes per character, both here and in the text.
   for (const { name } of columns) bytes += columnBytes + 4 * name.length;
   return bytes;
 }
 
 /**
- * Encoded rows. `buffer` holds `length` bytes of JSON text, the rows parted by commas with none before the first or
- * after the last, and from the next multiple of four on, one little-endian 32-bit offset per row: where it ends.
+ * Encoded rows. `buffer` holds `length` bytes of JSON text, the rows comma-separated, and from the next multiple of four on, one
+ * little-endian 32-bit offset per row: its end.
  */
 export interface Batch {
   readonly buffer: ArrayBuffer;
   readonly length: number;
   readonly rows: number;
-  /** If there is one, `buffer` holds instead the text compressed (see `Deflated`), and this is the text's CRC-32. */
+  /** If present, `buffer` holds the text in compressed form instead (see `Deflated`), and this is the CRC-32 of the text. */
   readonly deflatedCrc?: number;
 }
 
 /**
- * Compressed text: deflate blocks (RFC 1951), none of them the last one, that end at a byte and refer to nothing before
- * them. That is what zlib's Z_SYNC_FLUSH makes of a fresh stream.
+ * Compressed text: deflate blocks (RFC 1951), none of them marked as final, that end at a byte boundary and do not refer to data
+ * before them. zlib produces them from a new stream with Z_SYNC_FLUSH.
  */
 export interface Deflated {
   readonly bytes: Uint8Array;
-  /** Bytes that it inflates to. */
+  /** Bytes of the text. */
   readonly length: number;
-  /** Their CRC-32. */
+  /** CRC-32 of the text. */
   readonly crc: number;
 }
 
-/** Where the row offsets of a batch begin, in bytes. */
+/** The position of the row offsets in a batch, in bytes. */
 export function rowEndsOffset(length: number): number {
   return (length + 3) & ~3;
 }
 
 /**
- * Smaller rows are received without a reservation. A larger one is reserved before it is read from the database's socket (see
- * `LargeRowMemory`).
+ * Memory for a row of this size or more is reserved before it is read from the database's socket (see `LargeRowMemory`).
  */
 export const largeRowBytesMin = 1024 * 1024;
 
 /** Memory for large rows while worker threads receive, encode and write them. */
 export interface LargeRowMemory {
   /**
-   * Reserves memory for one row of a user, perhaps later.
-   * @param granted called once, when the memory is reserved; perhaps before this method returns
+   * Reserves memory for one row of a user, as soon as there is enough.
+   * @param granted called once when the memory is reserved, possibly before this method returns
    */
   reserve(user: string, bytes: number, granted: () => void): LargeRowReservation;
 }
 
 export interface LargeRowReservation {
-  /** Gives the memory back, or stops waiting for it. Does nothing the second time. */
+  /** Frees the memory, or stops waiting for it. A second call does nothing. */
   release(): void;
 }
 
-/** How a statement came to its end in the database. `lastInsertId` is decimal text, since it may exceed 2^53. */
+/** The counts of a statement that succeeded. `lastInsertId` is decimal text, since it may exceed 2^53. */
 export interface Outcome {
   readonly affectedRows: string;
   readonly lastInsertId: string | null;
   readonly warnings: number;
 }
 
-/** How cells are written: as JSON of their type, perhaps with 64-bit integers as strings, or all as strings, with or without one for NULL. */
+/** How cells are written: as JSON of their type, possibly with 64-bit integers as strings, or all as strings, with or without one for NULL. */
 export type CellFormat = 'typed' | 'typed, large integers as strings' | 'strings' | 'strings, NULL too';
 
-/** A value for a placeholder. What is too large or too exact for a number comes as a string. */
+/** A value for a placeholder. A number that a JSON number cannot represent is a string. */
 export type Param = null | boolean | number | string;
 
-/** One value for one placeholder, or a list with a value for each of as many placeholders as it has values. */
+/** One value, or a list, whose placeholder expands to one placeholder per value. */
 export type ParamValue = Param | readonly Param[];
 
-/** `ParamsToPack` as V8 serializes them: of a large request, which crosses the main thread as bytes. */
+/** `ParamsToPack` of a large request in V8's serialization, so that the main thread only passes bytes on. */
 export type PackedParams = Uint8Array;
 
 export interface ParamsToPack {
   readonly params: Params;
-  /** Those of the statement, if the params need them. */
+  /** The placeholders of the statement; null if the params do not need them. */
   readonly placeholders: Placeholders | null;
 }
 
@@ -124,105 +123,105 @@ export function isScalar(value: ParamValue): value is Param {
   return typeof value !== 'object' || value === null;
 }
 
-/** Whether the text of a statement has to be changed for its params: they have names, or lists. */
+/** Whether the text of a statement has to be rewritten for its params, since they are named or contain lists. */
 export function needPlaceholders(params: Params): boolean {
   return !Array.isArray(params) || !params.every(isScalar);
 }
 
 /**
- * What becomes of the session when its statement has ended: it is kept as it is; it is made as new; or it is held, which is
- * to say kept if it has come to a state that cannot be told and set again elsewhere, and else made as new.
+ * The treatment of the session after a statement: `keep` leaves it as it is, `clean` makes it clean, and `hold` leaves it if it has
+ * state that cannot be restored on another connection, and makes it clean otherwise.
  */
 export type Afterwards = 'keep' | 'clean' | 'hold';
 
-/** What a statement, run with `hold`, has left its session in. */
+/** The state of a session after a statement that was run with `hold`. */
 export interface SessionState {
-  /** The schema that it has selected; null if it has selected none. */
+  /** The selected schema; null if none is. */
   readonly schema: string | null;
-  /** System variables that it has set, and to what. */
+  /** System variables that have been set, and their values. */
   readonly variables: { readonly [name: string]: string };
   readonly inTransaction: boolean;
-  /** The session is kept: for its transaction, a temporary table, user variables, and the like. */
+  /** The session keeps its connection, because of a transaction, a temporary table, user variables or similar. */
   readonly isHeld: boolean;
-  /** The statement itself has changed one of these; what was set on behalf of its client before it does not count. */
+  /** The statement itself has changed one of these. Variables that were set for its client before it do not count. */
   readonly isChanged: boolean;
 }
 
-/** What a client wants to be run. */
+/** A statement as a client submits it. */
 export interface Statement extends SqlText {
-  /** null: nothing but the text, as with most; cells are written as JSON of their type. */
+  /** null: no params and no variables, and cells are written as JSON of their type. */
   readonly extras: StatementExtras | null;
 }
 
-/** What a statement may come with, beside its text. */
+/** The parts of a statement besides its text. */
 export interface StatementExtras {
-  /** The statement is prepared, and these are bound; null: it is sent as it stands. */
+  /** Bound to the statement, which is prepared; null: the statement is sent as text. */
   readonly params: Params | PackedParams | null;
-  /** System variables to set before; those that the database refuses are passed over. */
+  /** System variables to set before the statement; those that the database refuses are ignored. */
   readonly variables: { readonly [name: string]: string };
   readonly cells: CellFormat;
 }
 
 export const noExtras: StatementExtras = { params: null, variables: {}, cells: 'typed' };
 
-/** What to run, and how much of its result the reader will take before it says more. */
+/** A statement to run, and the initial credit of its reader. */
 export interface StatementRequest extends Statement {
-  /** Memory of the batches that may be under way or unread at once. */
+  /** The most memory of batches that are under way or unread. */
   readonly creditBytes: number;
-  /** Rows that may be under way or unread at once. */
+  /** The most rows that are under way or unread. */
   readonly creditRows: number;
-  /** null: batches are not to be compressed. */
+  /** null: batches are not compressed. */
   readonly gzip: GzipRequest | null;
 }
 
 export interface GzipRequest {
   /** zlib's, from 1 to 9. */
   readonly level: number;
-  /** Rows of a full page: what is compressed can only be handed out whole. */
+  /** Rows of a full page; a compressed batch cannot be split between pages. */
   readonly pageRows: number;
 }
 
 /**
- * Told what becomes of a statement. `failed` comes last; so does `ended`, unless there are rows to come after it. `released` is
- * independent of them.
+ * Receives the result of a statement. `failed` is the last call; so is `ended`, unless there are rows to come after it. `released`
+ * is independent of them.
  */
 export interface StatementObserver {
-  /** It has been sent to the database. */
+  /** The statement has been sent to the database. */
   started(): void;
   /**
-   * Called once after each `started`, also of a statement that was cancelled: the connection is idle or gone, and the text of the
-   * statement is held on its account no longer. Before `notSent`.
+   * Called once after each `started`, also for a statement that was cancelled: the connection is idle or gone, and no longer
+   * refers to the text of the statement. Before `notSent`.
    */
   released(): void;
   columns(columns: readonly Column[]): void;
-  /** @param spilled whether they come from disk, and have been told of by `spilled` */
+  /** @param spilled whether they come from disk, and were counted by `spilled` */
   rows(batch: Batch, spilled: boolean): void;
-  /** So many rows, and bytes of JSON, more have been put to disk. */
+  /** This many more rows, and bytes of JSON, have been written to disk. */
   spilled(rows: number, bytes: number): void;
-  /** Memory of a large row that the worker holds because there is no room for it on disk; 0: none. */
+  /** Bytes of a large row that the worker keeps in memory since there is no disk space for it; 0: none. */
   unwritten(bytes: number): void;
   /**
    * @param rows the database's count of rows examined so far; null if it gives none
    * @param estimatedRows its estimate of the rows to examine; null if it gives none, or none now
    */
   examined(rows: number | null, estimatedRows: number | null): void;
-  /** @param rowsToCome that lie on disk yet; should they be lost, `failed` comes after all */
+  /** @param rowsToCome rows that are still on disk; if they are lost, `failed` follows */
   ended(outcome: Outcome, rowsToCome: number): void;
-  /** Comes before `ended` or `failed` if the session may be held and the database could be asked. */
+  /** Called before `ended` or `failed` of a statement that was run with `hold`, if the state is known. */
   left(state: SessionState): void;
   failed(failure: Failure): void;
   /**
-   * Comes instead of `failed`, when the connection was lost and the statement has provably not been sent to the database.
-   * @param reason why it was lost
+   * Called instead of `failed` if the connection was lost and the statement has provably not been sent to the database.
+   * @param reason why the connection was lost
    */
   notSent(reason: string): void;
 }
 
-/** The reader's hold on a statement. Every method is a no-op once it has ended and no rows are to come. */
+/** The reader's handle on a statement. Its methods do nothing once the statement has ended and no rows are to come. */
 export interface StatementHandle {
   /** The reader has taken this much and will take as much again. */
   credit(bytes: number, rows: number): void;
-  /** Stop the statement in the database, and drop its rows. The observer hears nothing more but `released`. */
+  /** Stop the statement in the database, and drop its rows. Of the observer, only `released` is still called. */
   cancel(): void;
   /** Ask for `examined`; the answer may never come. */
   askExamined(): void;

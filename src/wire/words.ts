@@ -3,12 +3,12 @@ const [parenthesis, asterisk, hyphen, slash, semicolon, capitalM] = [0x28, 0x2a,
 const lastAscii = 0x7f;
 const otherBlank = /\s/;
 
-/** All that the server may take as part of one word: more of it makes no keyword. */
+/** A superset of the characters of a keyword in both servers. */
 const sqlWord = /[\w$\u0080-\uffff]+/y;
 
 /**
- * The word at or behind a place, in upper case, past blanks, comments and opening parentheses.
- * @returns null if something else comes first, such as an executable comment, which holds words for some versions only
+ * The first word from a position on, in upper case, after blanks, comments and opening parentheses.
+ * @returns null if something else comes first, such as an executable comment, whose words only some versions execute
  */
 export function wordAt(sql: string, start: number): { readonly word: string; readonly end: number } | null {
   sqlWord.lastIndex = pastNothing(sql, start, true);
@@ -17,10 +17,9 @@ export function wordAt(sql: string, start: number): { readonly word: string; rea
 }
 
 /**
- * The place behind blanks and comments that neither server executes (MySQL manual, "Comments"). A statement may consist of
- * millions of them, so this looks at each character once, and calls nothing for it.
- * @param beforeWord true: what is no blank to the server is none here, and opening parentheses are passed too; false: semicolons
- * are, and all that may be a blank
+ * The position after blanks and comments that neither server executes (MySQL manual, "Comments"). A statement may consist of
+ * millions of them, so each character is read once, without a function call.
+ * @param beforeWord true: skips the servers' own blanks, and opening parentheses; false: skips every Unicode blank, and semicolons
  */
 export function pastNothing(sql: string, start: number, beforeWord: boolean): number {
   const { length } = sql;
@@ -49,7 +48,7 @@ export function pastNothing(sql: string, start: number, beforeWord: boolean): nu
 }
 
 /**
- * Whether two hyphens at a place begin a comment, by what follows them.
+ * Whether two hyphens at a position begin a comment, which depends on the character after them.
  * @param beforeWord see `pastNothing`
  */
 export function beginsComment(sql: string, at: number, beforeWord: boolean): boolean {

@@ -2,9 +2,9 @@ import type { ColumnDefinition } from './columns.ts';
 import type { DriverError } from './failures.ts';
 import type { KernelStop } from './kernel.ts';
 import {
-  type Ending,
   isEof,
   isError,
+  type OkPacket,
   type Prepared,
   readColumnCount,
   readColumnDefinition,
@@ -14,34 +14,34 @@ import {
   readPrepared,
 } from './packets.ts';
 
-/** Takes what a statement gives back. Bytes are only valid during a call. `ended` or `failed` comes last, once. */
+/** Receives the result of a statement. Bytes are only valid during a call. `ended` or `failed` comes last, once. */
 export interface ResultSink {
-  /** The most columns that a result may have; left out: any number. */
+  /** The most columns of a result; no limit if omitted. */
   readonly columnsMax?: number;
-  /** A result has more columns, which are not read. */
+  /** A result has more columns; their definitions are skipped. */
   tooManyColumns?(): void;
-  /** @param definitions the same array for the same columns, as far as they are remembered */
+  /** @param definitions the same array for the same columns while they are cached */
   columns(definitions: readonly ColumnDefinition[]): void;
-  /** Takes row packets in the kernel's memory (see `PacketReader`); left out by those who want them all in `row`. */
+  /** Takes row packets in the kernel's memory (see `PacketReader`); without it, every row comes through `row`. */
   rows?(from: number, to: number): KernelStop;
-  /** See `PacketReader.wantsLarge`, of a row; left out by those who want them all. */
+  /** See `PacketReader.wantsLarge`; without it, every large row is received. */
   wantsLargeRow?(bytesMax: number): boolean;
-  /** Takes one row's payload, `bytes[start, end)`, that was not for the kernel. */
+  /** Takes the payload of one row, `bytes[start, end)`, that `rows` did not take. */
   row(bytes: Buffer, start: number, end: number): void;
-  /** A row is larger than any may be, and is dropped. */
+  /** A row exceeds the size limit and is dropped. */
   rowTooLarge(): void;
-  ended(ending: Ending): void;
+  ended(packet: OkPacket): void;
   failed(error: DriverError): void;
 }
 
-/** Definitions read before, by the bytes of their packets: few statements are run only once. Each thread has its own. */
+/** Parsed definitions by the bytes of their packets, since most statements are run repeatedly. One cache per thread. */
 const knownDefinitions = new Map<string, readonly ColumnDefinition[]>();
 const knownDefinitionsMax = 256;
-/** Of the packets together; what is longer is read anew each time. */
+/** Longer definitions, all packets together, are not cached. */
 const knownBytesMax = 8 * 1024;
 
 function definitionsOf(packets: readonly string[], extendedMetadata: boolean): readonly ColumnDefinition[] {
-  // Each packet tells its own length, so that no two lists come out the same.
+  // Each part of a packet has a length prefix, so different lists never join to the same key.
   const key = packets.join('');
   const known = knownDefinitions.get(key);
   if (known !== undefined) return known;
@@ -52,9 +52,9 @@ function definitionsOf(packets: readonly string[], extendedMetadata: boolean): r
   return definitions;
 }
 
-/** An answer that is awaited: its packets in order, or the reason why no more will come. */
+/** Reads an answer that is expected: its packets in order, or the reason why no more will come. */
 export interface Answer {
-  /** Whether rows come next, and where to if they are for the kernel. */
+  /** Non-null while rows come next that the kernel can encode. */
   readonly takeRows: ((from: number, to: number) => KernelStop) | null;
   /** @returns whether that was its last packet */
   packet(bytes: Buffer, start: number, end: number): boolean;
@@ -63,28 +63,28 @@ export interface Answer {
   failed(error: DriverError): void;
 }
 
-/** The answer asks for a file of ours, which no honest server does: the connection has not agreed to LOCAL INFILE. */
+/** The server requests a local file, although the connection has not agreed to LOCAL INFILE. */
 export class LocalInfileError extends Error {
   override readonly name = 'LocalInfileError';
 
   constructor() {
-    super('the database asked for a file though it was told that there are none');
+    super('the database asked for a local file, which the connection has not agreed to');
   }
 }
 
 /**
- * The answer to a COM_QUERY (MySQL internals manual, "COM_QUERY Response"): result sets, the last of them ended. That to a
- * COM_STMT_EXECUTE is the same, but that its rows are in the binary protocol.
+ * The answer to a COM_QUERY (MySQL internals manual, "COM_QUERY Response"): one or more result sets. The answer to a
+ * COM_STMT_EXECUTE differs only in its rows, which are in the binary protocol.
  */
 export class StatementAnswer implements Answer {
   readonly #sink: ResultSink;
   readonly #extendedMetadata: boolean;
   readonly #takeRows: Answer['takeRows'];
   #expected: 'header' | 'column' | 'columns end' | 'row' = 'header';
-  /** Definitions that are still to come. */
+  /** Definitions that have yet to arrive. */
   #columnsLeft = 0;
   #isSkipped = false;
-  /** The packets of the definitions so far, each byte a character. */
+  /** The packets of the definitions so far, in latin1. */
   #columns: string[] = [];
   #sessionChanged = false;
 
@@ -116,7 +116,7 @@ export class StatementAnswer implements Answer {
       case 'columns end':
         this.#expected = 'row';
         if (!this.#isSkipped) this.#sink.columns(definitionsOf(this.#columns, this.#extendedMetadata));
-        // They can take megabytes, and the rows can take hours.
+        // The definitions can take megabytes, and the rows can take hours to arrive.
         this.#columns = [];
         return false;
       case 'row':
@@ -150,21 +150,21 @@ export class StatementAnswer implements Answer {
     return false;
   }
 
-  #end(ending: Ending): boolean {
+  #end(packet: OkPacket): boolean {
     this.#expected = 'header';
-    this.#sessionChanged ||= ending.sessionChanged;
-    if (ending.moreResults) return false;
-    this.#sink.ended({ ...ending, sessionChanged: this.#sessionChanged });
+    this.#sessionChanged ||= packet.sessionChanged;
+    if (packet.moreResults) return false;
+    this.#sink.ended({ ...packet, sessionChanged: this.#sessionChanged });
     return true;
   }
 }
 
-/** The answer to a command of which nobody wants the rows. */
+/** The answer to a command; its rows, if it has any, are dropped. */
 export class PlainAnswer implements Answer {
   readonly takeRows = null;
   readonly #done: (error: DriverError | null) => void;
   readonly failed: (error: DriverError) => void;
-  readonly #told: ((ending: Ending) => void) | null;
+  readonly #onOk: ((packet: OkPacket) => void) | null;
   /** Packets until the rows begin: the columns, and the EOF after them. */
   #columnPackets = 0;
   #inRows = false;
@@ -172,16 +172,16 @@ export class PlainAnswer implements Answer {
   /**
    * @param done called when the command has ended, with its error if it failed
    * @param lost called instead when no answer will come
-   * @param told called before `done` with the end of a command that succeeded without rows
+   * @param onOk receives the OK packet of a command that succeeded without rows, before `done`
    */
   constructor(
     done: (error: DriverError | null) => void,
     lost: (error: DriverError) => void,
-    told: ((ending: Ending) => void) | null = null,
+    onOk: ((packet: OkPacket) => void) | null = null,
   ) {
     this.#done = done;
     this.failed = lost;
-    this.#told = told;
+    this.#onOk = onOk;
   }
 
   packet(bytes: Buffer, start: number, end: number): boolean {
@@ -195,7 +195,7 @@ export class PlainAnswer implements Answer {
       return true;
     }
     if (this.#inRows ? isEof(bytes, start, end) : bytes[start] === 0x00) {
-      if (!this.#inRows) this.#told?.(readOk(bytes, start, end));
+      if (!this.#inRows) this.#onOk?.(readOk(bytes, start, end));
       this.#done(null);
       return true;
     }
@@ -210,13 +210,16 @@ export class PlainAnswer implements Answer {
   payloadTooLarge(): void {}
 }
 
-/** The answer to a COM_STMT_PREPARE (MySQL internals manual, "COM_STMT_PREPARE Response"). What is said of columns is said again. */
+/**
+ * The answer to a COM_STMT_PREPARE (MySQL internals manual, "COM_STMT_PREPARE Response"). Its column definitions are skipped: the
+ * answer to COM_STMT_EXECUTE repeats them.
+ */
 export class PrepareAnswer implements Answer {
   readonly takeRows = null;
   readonly #done: (prepared: Prepared) => void;
   readonly failed: (error: DriverError) => void;
   #prepared: Prepared | null = null;
-  /** Packets that are still to come. */
+  /** Packets of definitions that have yet to arrive. */
   #definitions = 0;
 
   constructor(done: (prepared: Prepared) => void, failed: (error: DriverError) => void) {
@@ -232,7 +235,7 @@ export class PrepareAnswer implements Answer {
       }
       this.#prepared = readPrepared(bytes, start);
       const { placeholders, columns } = this.#prepared;
-      // Behind definitions comes an EOF.
+      // An EOF packet follows the definitions.
       this.#definitions = (placeholders === 0 ? 0 : placeholders + 1) + (columns === 0 ? 0 : columns + 1);
     } else {
       this.#definitions--;

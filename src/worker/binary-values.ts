@@ -15,7 +15,7 @@ import * as valueType from './kernel/shared/value-type.ts';
 
 export { decimalsNotFixed, valueType };
 
-/** Significant digits to which JavaScript prints a number, 100 after the first: enough to tell a tie from its neighbours. */
+/** The most digits after the first that JavaScript prints: enough to distinguish a tie from its neighbours. */
 const exactDigits = 100;
 
 const sizes: Readonly<Record<number, number>> = {
@@ -123,7 +123,7 @@ interface Digits {
 }
 
 /**
- * Prints a number as MySQL's `my_fcvt` and `my_gcvt` do: the shortest digits that are read back as it, rounded to the given
+ * Prints a number as MySQL's `my_fcvt` and `my_gcvt` do: the shortest digits that parse back to it, rounded to the given
  * number of digits, ties to even.
  */
 function floatText(value: number, decimals: number, digitsMax: number): string {
@@ -164,7 +164,7 @@ function roundedDigits(value: number, countMax: (point: number) => number): Digi
   const isUp = isTie ? kept % 2n === 1n : rest[0] !== undefined && rest[0] >= '5';
   const rounded = String(isUp ? kept + 1n : kept);
   if (rounded === '0') return { digits: '0', point: 1 };
-  // A carry makes one digit more.
+  // A carry adds a digit.
   return digitsOf(`${rounded}e${point - count}`, rounded.length);
 }
 

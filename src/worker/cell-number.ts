@@ -19,10 +19,10 @@ export function writeQuotedNumber(out: Uint8Array, at: number, source: Uint8Arra
 }
 
 /**
- * Writes the cell as a JSON number (RFC 8259, section 6). A valid one is copied byte for byte. Both servers print some that are
- * not valid, and these are rewritten:
+ * Writes the cell as a JSON number (RFC 8259, section 6). A valid number is copied byte for byte. Both servers print some numbers
+ * that are not valid JSON, which are rewritten:
  * - leading zeros are dropped: ZEROFILL, YEAR 0000, and MySQL's 0000-0 for a FLOAT ZEROFILL of -0
- * - a leading plus, and a point without digits behind it, are dropped: MariaDB prints `0.` for a DOUBLE without decimals
+ * - a leading plus, and a point without digits after it, are dropped: MariaDB prints `0.` for a DOUBLE without decimals
  * - a leading point gets a zero before it
  * @returns -1 if the cell is not a number: it has another byte, or a part without digits
  */

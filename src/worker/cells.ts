@@ -8,8 +8,8 @@ import * as cellKinds from './kernel/shared/cell-kind.ts';
 
 /**
  * Defines the JSON of a cell of each kind, from the bytes of MySQL's text protocol. The functions take the target and the
- * position to write at, the source and the range of the cell, and return the position behind what they wrote. The caller
- * makes room, by `cellGrowthMax` and `cellOverheadMax`. The kernel does the same for rows that fit in its memory.
+ * position to write at, the source and the range of the cell, and return the position after the last byte written. The caller
+ * makes room according to `cellGrowthMax` and `cellOverheadMax`. The kernel does the same for rows that fit in its memory.
  */
 
 export { isJsonText } from './cell-json.ts';

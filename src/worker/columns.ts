@@ -8,9 +8,9 @@ export interface ColumnDefinition {
   /** Whether the names in the definition came in UTF-8. */
   readonly hasUtf8Names: boolean;
   readonly type: number;
-  /** What MariaDB calls the type where `type` is a stand-in for it, such as `vector`; else empty. */
+  /** MariaDB's name of a type that the protocol sends as another, such as `vector`; else empty. */
   readonly typeName: string;
-  /** Computed, not read from a column. */
+  /** The value is computed, not read from a column of a table. */
   readonly isExpression: boolean;
   readonly characterSet: number;
   readonly flags: number;
@@ -66,7 +66,7 @@ const utf8Collations = [
 /** MariaDB adds this to the number of a collation for its variant with NO PAD. */
 const noPad = 1024;
 
-/** For each kind of a typed cell, the one that writes it as a string. */
+/** For each kind of typed cells, the kind that writes them as strings. */
 const stringKinds: Readonly<Record<number, CellKind>> = {
   [cellKind.number]: cellKind.quotedNumber,
   [cellKind.json]: cellKind.text,
@@ -75,8 +75,8 @@ const stringKinds: Readonly<Record<number, CellKind>> = {
 };
 
 /**
- * The column as a client sees it, and how its cells are written; and if they come in binary rows, how their values are
- * encoded (see `RowFormat`), else null.
+ * The column as clients see it, and the kind of its cells; for binary rows also the encoding of its values (see `RowFormat`), else
+ * null.
  */
 export function describeColumn(
   definition: ColumnDefinition,
@@ -92,9 +92,9 @@ export function describeColumn(
 }
 
 /**
- * Whether the database sends the names or the text of a column in UTF-8, or sends bytes. Both servers convert text to
- * character_set_results, and the definition has the collation that the text is sent in; the JSON columns of MySQL are converted
- * too, and their definition says binary.
+ * Whether the database sends the names and the text of a column in UTF-8, or sends binary data. Both servers convert text to
+ * character_set_results, and the definition has the collation of the converted text. MySQL converts JSON columns too, although
+ * their definition says binary.
  */
 export function isSentInUtf8({ characterSet, hasUtf8Names }: ColumnDefinition): boolean {
   if (!hasUtf8Names) return false;
@@ -211,7 +211,7 @@ function decimal(definition: ColumnDefinition): ColumnType {
   return { name: 'Decimal', precision, scale };
 }
 
-/** Digits of a second's fraction; where the database says "not fixed", the width tells. */
+/** Digits of the fraction of a second; concluded from the width if the definition says "not fixed". */
 function fraction(definition: ColumnDefinition, widthWithout: number): number {
   if (definition.decimals <= 6) return definition.decimals;
   return Math.min(6, Math.max(0, definition.length - widthWithout - 1));

@@ -19,7 +19,7 @@ const closeCode = 0x19;
 const packetBytesMax = 0xffffff;
 const packetHeaderBytes = 4;
 
-/** Commands made ready to be sent, as often as one likes. */
+/** Encoded commands, which can be sent repeatedly. */
 export class Pipeline {
   readonly bytes: Buffer;
   readonly length: number;
@@ -32,7 +32,7 @@ export class Pipeline {
 
 const nothing: Buffer = Buffer.alloc(0);
 
-/** The packets of a command, and behind them those of others. */
+/** The packets of a command, followed by those of others. */
 export function commandPackets(
   command: PlainCommand | { readonly type: 'prepare'; readonly sql: string },
   others = nothing,
@@ -47,12 +47,12 @@ export function commandPackets(
 
 /**
  * The packets that run a prepared statement once and then close it (MySQL internals manual, "COM_STMT_EXECUTE",
- * "COM_STMT_CLOSE"), and behind them those of others. There is no answer to the second.
+ * "COM_STMT_CLOSE"), followed by those of others. COM_STMT_CLOSE has no answer.
  */
 export function runPackets({ id, values }: BoundStatement, others = nothing): Buffer {
   const close = closePacket(id);
   const nullBytes = (values.length + 7) >> 3;
-  // Its code, the statement, no cursor, and the number of runs; if there are values, also that types are given, and these.
+  // Code, statement id, no cursor, iteration count; if there are values, also the NULL bitmap, the types flag and the types.
   const head = 10 + (values.length === 0 ? 0 : nullBytes + 1 + 2 * values.length);
   const lengths = values.map(valueBytes);
   const payloadBytes = lengths.reduce((sum, length) => sum + length, head);
@@ -79,7 +79,7 @@ export function runPackets({ id, values }: BoundStatement, others = nothing): Bu
   return framed(bytes, payloadBytes, behind);
 }
 
-/** What values take in a packet. */
+/** Bytes of values in a packet. */
 export function boundBytes(values: readonly Param[]): number {
   const known = new Map<Param, number>();
   let sum = 0;
@@ -94,7 +94,7 @@ export function boundBytes(values: readonly Param[]): number {
   return sum;
 }
 
-/** The packet that lets a prepared statement go. */
+/** The packet that closes a prepared statement. */
 export function closePacket(id: number): Buffer {
   const bytes = Buffer.of(5, 0, 0, 0, closeCode, 0, 0, 0, 0);
   bytes.writeUInt32LE(id, packetHeaderBytes + 1);
@@ -133,7 +133,7 @@ function writeValue(bytes: Buffer, at: number, value: Param): void {
       bytes[at] = length;
     } else {
       bytes[at] = prefix === 3 ? 0xfc : prefix === 4 ? 0xfd : 0xfe;
-      // JavaScript's strings are shorter than 2^32 bytes, and the last form has room for more.
+      // Strings in JavaScript are shorter than 2^32 bytes; the upper four bytes of the last form are 0.
       bytes.fill(0, at + 1, at + prefix);
       bytes.writeUIntLE(length, at + 1, Math.min(prefix - 1, 4));
     }
@@ -141,24 +141,24 @@ function writeValue(bytes: Buffer, at: number, value: Param): void {
   }
 }
 
-/** What the length of a string takes before it. */
+/** Bytes of a length prefix. */
 function lengthBytes(length: number): number {
   return length < 0xfb ? 1 : length <= 0xffff ? 3 : length <= 0xffffff ? 4 : 9;
 }
 
-/** A payload that fills its last packet is followed by an empty one. */
+/** A payload that fills its last packet exactly is followed by an empty packet. */
 function packetsOf(payloadBytes: number): number {
   return Math.floor(payloadBytes / packetBytesMax) + 1;
 }
 
-/** The payload is to be written in one piece behind the first header. */
+/** A buffer for packets, whose payload is written in one piece after the first header (see `framed`). */
 function roomFor(payloadBytes: number, others: Buffer): Buffer {
   return Buffer.allocUnsafe(packetsOf(payloadBytes) * packetHeaderBytes + payloadBytes + others.length);
 }
 
-/** Parts a payload into packets, and puts others behind it. */
+/** Splits a payload into packets, and appends others. */
 function framed(bytes: Buffer, payloadBytes: number, others: Buffer): Buffer {
-  // The last parts move first.
+  // From the end, so that no part is overwritten before it moves.
   for (let packet = packetsOf(payloadBytes) - 1; packet >= 0; packet--) {
     const from = packetHeaderBytes + packet * packetBytesMax;
     const length = Math.min(packetBytesMax, payloadBytes - packet * packetBytesMax);

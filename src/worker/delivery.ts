@@ -1,70 +1,87 @@
 import type { SpillLimits } from '../wire/messages.ts';
+import { nextPhase, type Transitions } from '../wire/phase.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
-import { type Batch, largeRowBytesMin } from '../wire/statement.ts';
+import type { Batch } from '../wire/statement.ts';
+import { PendingBatches } from './pending-batches.ts';
 import { SpillFile } from './spill-file.ts';
 
-/** Batches that wait to be written; the database waits when there are more. */
+/** The most bytes of batches that wait to be written. With more, the database is paused. */
 const pendingBytesMax = 512 * 1024;
-/** Fewer rows make no batch on disk, however few the reader wants at once. */
+/** A batch on disk may have this many rows, even if the reader's credit is for fewer. */
 const diskRowsMin = 1_000;
-/** What is known of each batch in a file is kept in memory, and so there may not be more. */
+/** The most batches in a file, since the position of each is kept in memory. */
 const extentsMax = 65_536;
-/** How often it is looked whether others have made room. */
+/** How often a reservation of disk space is retried that exceeded the limit of all statements. */
 const roomRetryMs = 100;
 
-/** What a delivery needs of the execution whose batches it hands over. */
+/**
+ *     direct ◀──▶ spilling ──▶ draining
+ *       │            │            │
+ *       └────────────┼────────────┘
+ *                    ▼
+ *                 closed
+ *
+ * - direct: batches are delivered at once; without credit the database is paused
+ * - spilling: the database was paused for a while; batches are written to a file and delivered from there. When the reader has
+ *   caught up, the delivery is direct again
+ * - draining: the last batch has been sent, and the connection is free for other statements
+ */
+type DeliveryPhase = 'direct' | 'spilling' | 'draining' | 'closed';
+
+const transitions: Transitions<DeliveryPhase> = {
+  direct: ['spilling', 'closed'],
+  spilling: ['direct', 'draining', 'closed'],
+  draining: ['closed'],
+  closed: [],
+};
+
+/** The output whose batches are delivered. */
 export interface DeliveryHost {
-  post(batch: Batch, fromDisk: boolean): void;
+  deliver(batch: Batch, fromDisk: boolean): void;
+  /** This many more rows, and bytes of JSON, have been written to disk. */
   spilled(rows: number, bytes: number): void;
-  /** A large batch of so many bytes stays in memory because there is no room for it on disk; 0: it is gone. */
+  /** A large batch of this size stays in memory because there is no disk space for it; 0: it is gone. */
   unwritten(bytes: number): void;
-  /** A large batch that was about to be written is written, handed over or dropped. */
+  /** A large batch that was to be written has been written, delivered or dropped. */
   largeGone(): void;
-  /** The reader takes no more: stop the database. */
+  /** The reader takes no more: pause the database. */
   pause(): void;
   resume(): void;
-  /** The reader waits for rows, be they few. */
-  hungry(): void;
-  /** Rows are lost; nothing follows. */
+  /** The reader has everything that was sent and waits for more, even a few rows. */
+  onDrain(): void;
+  /** Rows are lost; no other call follows. */
   failed(error: NodeJS.ErrnoException): void;
-  /** All has been handed over. */
+  /** Everything has been delivered after `end`. */
   done(): void;
 }
 
-/**
- * Hands the batches of one statement to the main thread, in order, as far as the reader's credit goes. States: `direct` (batches
- * go at once; without credit the database is paused), `spilling` (the reader has held up the database for a while: batches go to a
- * file, and from there to the reader), closed. From `spilling` it goes back to `direct` when the reader has caught up.
- */
+/** Delivers the batches of one statement to the main thread, in order, as far as the reader's credit goes. */
 export class Delivery {
   readonly #host: DeliveryHost;
   readonly #limits: SpillLimits;
   readonly #usage: SpillUsage;
-  #state: 'direct' | 'spilling' | 'closed' = 'direct';
-  /** Of a batch on disk, as it is to fit into the reader's buffer when it comes back. */
+  #phase: DeliveryPhase = 'direct';
+  /** The most rows of a batch on disk, which must fit into the reader's buffer when it is read back. */
   readonly #rowsMax: number;
   #creditBytes: number;
   #creditRows: number;
-  #paused = false;
-  /** Until the database has been held up for long enough. */
+  #isPaused = false;
+  /** Runs while the database is paused in `direct`; when it fires, spilling begins. */
   #spillTimer: NodeJS.Timeout | null = null;
   #roomTimer: NodeJS.Timeout | null = null;
   #file: SpillFile | null = null;
-  /** Batches behind those in the file; the first may be about to be written. */
-  readonly #pending: Batch[] = [];
-  #pendingBytes = 0;
-  /** Of the large batch in `#pending`; there is one at most, as the database is paused behind it. */
-  #largeBytes = 0;
-  /** The host has been told that the large batch is not being written. */
+  /** Batches after those in the file. The first one may be being written. */
+  readonly #pending = new PendingBatches();
+  /** `unwritten` was called for the large batch. */
   #isUnwritten = false;
-  #writing = false;
-  /** A write has failed when all that is pending was in memory: it stays there. */
-  #isDiskBad = false;
-  #reading = false;
-  /** Rows in the file and in `#pending` that have not been handed over. */
+  #isWriting = false;
+  /** A write has failed while draining: the pending batches stay in memory. */
+  #hasWriteFailed = false;
+  #isReading = false;
+  /** Rows in the file and in `#pending`. */
   #rowsLeft = 0;
-  #tellEnd: ((rowsToCome: number) => void) | null = null;
-  #ended = false;
+  /** See `end`; null once it was called. */
+  #report: ((rowsToCome: number) => void) | null = null;
 
   constructor(creditBytes: number, creditRows: number, limits: SpillLimits, usage: SpillUsage, host: DeliveryHost) {
     this.#creditBytes = creditBytes;
@@ -76,78 +93,75 @@ export class Delivery {
   }
 
   get isSpilling(): boolean {
-    return this.#state === 'spilling';
+    return this.#phase === 'spilling' || this.#phase === 'draining';
   }
 
-  /** Whether the database has been stopped. */
   get isPaused(): boolean {
-    return this.#paused;
+    return this.#isPaused;
   }
 
   /** Whether a large batch waits to be written, or is being written. */
   get hasLarge(): boolean {
-    return this.#largeBytes > 0;
+    return this.#pending.largeBytes > 0;
   }
 
-  /** Rows that the next batch may have. */
+  /** The most rows of the next batch. */
   get rowsWanted(): number {
-    return this.#state === 'spilling' ? this.#rowsMax : this.#creditRows;
+    return this.isSpilling ? this.#rowsMax : this.#creditRows;
   }
 
   send(batch: Batch): void {
-    if (this.#state === 'closed') return;
-    if (this.#state === 'spilling') {
+    if (this.#phase === 'closed') return;
+    if (this.isSpilling) {
       this.#pending.push(batch);
-      this.#pendingBytes += batch.buffer.byteLength;
-      if (batch.buffer.byteLength >= largeRowBytesMin) this.#largeBytes = batch.buffer.byteLength;
       this.#rowsLeft += batch.rows;
       this.#write();
-      if (this.#pendingBytes > pendingBytesMax) this.#pause();
+      if (this.#pending.bytes > pendingBytesMax) this.#pause();
       return;
     }
-    this.#post(batch, false);
+    this.#deliver(batch, false);
     if (this.#hasCredit) return;
     this.#pause();
     if (this.#limits.bytesMax === 0) return;
     this.#spillTimer ??= setTimeout(() => {
       this.#spillTimer = null;
-      this.#state = 'spilling';
+      this.#moveTo('spilling');
       this.#resume();
     }, this.#limits.waitMs);
   }
 
-  /** The reader takes so much more. */
   credit(bytes: number, rows: number): void {
     this.#creditBytes += bytes;
     this.#creditRows += rows;
     if (!this.#hasCredit) return;
     if (this.#spillTimer !== null) clearTimeout(this.#spillTimer);
     this.#spillTimer = null;
-    if (this.#state === 'spilling') this.#advance();
+    if (this.isSpilling) this.#advance();
     else this.#resume();
   }
 
   /**
-   * The last batch, if there is one, has been sent. To be called while spilling only.
-   * @param tellEnd is called when all is on disk or handed over, with the number of rows that are still to come
+   * The last batch has been sent. To be called only while spilling.
+   * @param report called once no write is under way, with the number of rows that have yet to be delivered
    */
-  end(tellEnd: (rowsToCome: number) => void): void {
-    // The connection is another's from now on.
+  end(report: (rowsToCome: number) => void): void {
+    // From now on the connection belongs to the next statement.
     this.#resume();
-    this.#ended = true;
-    this.#tellEnd = tellEnd;
+    this.#moveTo('draining');
+    this.#report = report;
     this.#advance();
   }
 
-  /** Drops what is left. Nothing is called any more. */
+  /** Drops what has not been delivered. */
   close(): void {
-    if (this.#state === 'closed') return;
-    this.#state = 'closed';
+    if (this.#phase === 'closed') return;
+    this.#moveTo('closed');
     for (const timer of [this.#spillTimer, this.#roomTimer]) if (timer !== null) clearTimeout(timer);
-    this.#pending.length = 0;
-    this.#forgetLarge();
+    const { hasLarge } = this;
+    this.#pending.clear();
+    if (hasLarge) this.#largeGone();
     this.#closeFile();
-    // The database cannot end while nobody reads what it sends.
+    // The database cannot end the statement while nobody reads its rows.
     this.#resume();
   }
 
@@ -155,59 +169,59 @@ export class Delivery {
     return this.#creditBytes > 0 && this.#creditRows > 0;
   }
 
-  #post(batch: Batch, fromDisk: boolean): void {
-    // To be asked before the memory is given away, since it is then no longer ours to measure.
+  #deliver(batch: Batch, fromDisk: boolean): void {
+    // Before the call: the buffer has no length once it is transferred.
     this.#creditBytes -= batch.buffer.byteLength;
     this.#creditRows -= batch.rows;
-    this.#host.post(batch, fromDisk);
+    this.#host.deliver(batch, fromDisk);
   }
 
   #pause(): void {
-    if (this.#paused || this.#ended) return;
-    this.#paused = true;
+    if (this.#isPaused || this.#phase === 'draining') return;
+    this.#isPaused = true;
     this.#host.pause();
   }
 
   #resume(): void {
-    if (!this.#paused || this.#ended) return;
-    this.#paused = false;
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
     this.#host.resume();
   }
 
-  /** Writes the first of what is pending, if there is room for it. */
+  /** Writes the first pending batch, if there is disk space for it. */
   #write(): void {
-    const batch = this.#pending[0];
-    if (this.#writing || batch === undefined || this.#roomTimer !== null || this.#isDiskBad) return;
+    const batch = this.#pending.first;
+    if (this.#isWriting || batch === undefined || this.#roomTimer !== null || this.#hasWriteFailed) return;
     const bytes = batch.buffer.byteLength;
     const file = this.#file;
-    // When the file is full, it stays so until it has been read and is given up.
-    const isFull = file !== null && (file.bytes + bytes > this.#limits.bytesMax || file.unread >= extentsMax);
-    if (isFull || bytes > this.#limits.bytesMax) {
+    // The space of batches that were read is only freed with the whole file.
+    const isFull = (file?.bytes ?? 0) + bytes > this.#limits.bytesMax || (file?.unread ?? 0) >= extentsMax;
+    if (isFull || !this.#usage.reserve(bytes)) {
       this.#reportUnwritten();
+      if (!isFull) this.#retryWrite();
       return;
     }
-    if (!this.#usage.reserve(bytes)) {
-      this.#reportUnwritten();
-      this.#roomTimer = setTimeout(() => {
-        this.#roomTimer = null;
-        this.#write();
-      }, roomRetryMs);
-      return;
-    }
-    this.#writing = true;
+    this.#isWriting = true;
     this.#writeTo(file, batch).then(
       () => this.#written(batch),
       (error: NodeJS.ErrnoException) => {
-        this.#writing = false;
+        this.#isWriting = false;
         this.#usage.release(bytes);
-        // While the database still sends, what is pending would hold it up for as long as the reader likes.
-        this.#isDiskBad = this.#ended && this.#state === 'spilling';
-        if (this.#isDiskBad) {
+        // Before the end of the statement, pending batches that cannot be written would pause the database indefinitely.
+        this.#hasWriteFailed = this.#phase === 'draining';
+        if (this.#hasWriteFailed) {
           this.#reportUnwritten();
           this.#advance();
         } else this.#fail(error);
       },
     );
+  }
+
+  #retryWrite(): void {
+    this.#roomTimer = setTimeout(() => {
+      this.#roomTimer = null;
+      this.#write();
+    }, roomRetryMs);
   }
 
   async #writeTo(file: SpillFile | null, batch: Batch): Promise<void> {
@@ -216,8 +230,8 @@ export class Delivery {
   }
 
   #written(batch: Batch): void {
-    this.#writing = false;
-    if (this.#state === 'closed') {
+    this.#isWriting = false;
+    if (this.#phase === 'closed') {
       this.#closeFile();
       return;
     }
@@ -227,110 +241,110 @@ export class Delivery {
     this.#advance();
   }
 
-  /** Takes the first batch from what is pending. */
   #drop(): void {
-    const bytes = this.#pending.shift()?.buffer.byteLength ?? 0;
-    this.#pendingBytes -= bytes;
-    if (bytes >= largeRowBytesMin) this.#forgetLarge();
-    if (this.#pendingBytes <= pendingBytesMax / 2) this.#resume();
+    const { hasLarge } = this;
+    this.#pending.dropFirst();
+    if (hasLarge && !this.hasLarge) this.#largeGone();
+    if (this.#pending.bytes <= pendingBytesMax / 2) this.#resume();
   }
 
   #reportUnwritten(): void {
-    if (this.#largeBytes === 0 || this.#isUnwritten) return;
+    if (!this.hasLarge || this.#isUnwritten) return;
     this.#isUnwritten = true;
-    this.#host.unwritten(this.#largeBytes);
+    this.#host.unwritten(this.#pending.largeBytes);
   }
 
-  #forgetLarge(): void {
-    if (this.#largeBytes === 0) return;
+  #largeGone(): void {
     const wasUnwritten = this.#isUnwritten;
-    this.#largeBytes = 0;
     this.#isUnwritten = false;
     if (wasUnwritten) this.#host.unwritten(0);
     else this.#host.largeGone();
   }
 
-  /** Does whatever can be done next. */
+  /** Delivers what can be delivered; while draining, reports the end, and closes after the last row. */
   #advance(): void {
     this.#pump();
-    if (this.#state !== 'spilling' || !this.#ended) return;
-    // What is on its way to disk may yet fail; what waits for room there is as good here.
-    if (this.#tellEnd !== null && !this.#writing) {
-      const tellEnd = this.#tellEnd;
-      this.#tellEnd = null;
-      tellEnd(this.#rowsLeft);
+    if (this.#phase !== 'draining') return;
+    // A write under way may still fail. Batches that wait for disk space are safe in memory.
+    if (this.#report !== null && !this.#isWriting) {
+      const report = this.#report;
+      this.#report = null;
+      report(this.#rowsLeft);
     }
-    if (this.#tellEnd !== null || this.#rowsLeft > 0) return;
+    if (this.#report !== null || this.#rowsLeft > 0) return;
     this.close();
     this.#host.done();
   }
 
-  /** Hands over what has been held back, as far as credit goes. */
+  /** Delivers batches from the file and from memory, as far as credit goes. */
   #pump(): void {
-    while (this.#state === 'spilling' && this.#hasCredit && !this.#reading) {
+    while (this.isSpilling && this.#hasCredit && !this.#isReading) {
       if (this.#file !== null && this.#file.unread > 0) {
         this.#read(this.#file);
         return;
       }
-      // The first of what is pending comes from the file when it is there.
-      if (this.#writing) return;
-      const [batch] = this.#pending;
+      // The first pending batch is read from the file once it is written.
+      if (this.#isWriting) return;
+      const batch = this.#pending.first;
       if (batch === undefined) {
         this.#caughtUp();
         return;
       }
-      // Before it is given away, and no more ours to measure.
+      // Before it is delivered, see `PendingBatches.dropFirst`.
       this.#drop();
       this.#rowsLeft -= batch.rows;
-      this.#post(batch, false);
+      this.#deliver(batch, false);
     }
   }
 
   #read(file: SpillFile): void {
-    this.#reading = true;
+    this.#isReading = true;
     file.read().then(
       (batch) => {
-        this.#reading = false;
-        if (this.#state === 'closed') return;
+        this.#isReading = false;
+        if (this.#phase === 'closed') return;
         this.#rowsLeft -= batch.rows;
-        this.#post(batch, true);
-        if (file.unread === 0 && !this.#writing) this.#closeFile();
+        this.#deliver(batch, true);
+        if (file.unread === 0 && !this.#isWriting) this.#closeFile();
         this.#write();
         this.#advance();
       },
       (error: NodeJS.ErrnoException) => {
-        this.#reading = false;
+        this.#isReading = false;
         this.#fail(error);
       },
     );
   }
 
-  /** The reader has all that there is. */
+  /** The reader has everything that was sent. */
   #caughtUp(): void {
-    if (this.#ended) return;
-    this.#state = 'direct';
+    if (this.#phase === 'draining') return;
+    this.#moveTo('direct');
     this.#closeFile();
     this.#resume();
-    this.#host.hungry();
+    this.#host.onDrain();
   }
 
   #fail(error: NodeJS.ErrnoException): void {
-    if (this.#state === 'closed') {
-      this.#closeFile();
-      return;
+    if (this.#phase === 'closed') this.#closeFile();
+    else {
+      this.close();
+      this.#host.failed(error);
     }
-    this.close();
-    this.#host.failed(error);
   }
 
-  /** Gives the disk back; while a write is under way, that does it when it is done. */
+  /** Frees the disk space. While a write is under way, its completion does so. */
   #closeFile(): void {
-    if (this.#writing) return;
+    if (this.#isWriting) return;
     const file = this.#file;
     this.#file = null;
     if (file === null) return;
     this.#usage.release(file.bytes);
-    // There is nothing in it that anybody wants, and so nothing to be lost by an error.
+    // Nobody needs the content any more, so an error loses nothing.
     file.close().catch(() => {});
+  }
+
+  #moveTo(phase: DeliveryPhase): void {
+    this.#phase = nextPhase(transitions, this.#phase, phase);
   }
 }

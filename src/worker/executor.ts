@@ -1,66 +1,77 @@
 import type { Channel } from '../wire/link.ts';
-import type { FromWorker, Login, Refusal, ThreadTask, ToldColumns, ToWorker, WorkerLimits } from '../wire/messages.ts';
+import type { FromWorker, Login, Refusal, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
+import { nextPhase, type Transitions } from '../wire/phase.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
-import { type Column, columnsBytes } from '../wire/statement.ts';
-import { CleanState } from './clean-state.ts';
-import { Pipeline } from './commands.ts';
-import { Connection, type ConnectOptions } from './connection.ts';
-import { Control } from './control.ts';
-import { Execution } from './execution.ts';
-import { aliasRefusal, connectRefusal, type DriverError, databaseRefusal, isConnectionLost } from './failures.ts';
-import { Kill } from './kill.ts';
-import { Surroundings } from './surroundings.ts';
+import { AdminPool } from './admin-pool.ts';
+import { ColumnsRefs } from './columns-refs.ts';
+import { Connection } from './connection.ts';
+import { Deadline } from './deadline.ts';
+import { DrainingStatements } from './draining.ts';
+import type { ConnectOptions } from './driver.ts';
+import { Execution, type ExecutionHost } from './execution.ts';
+import { type DriverError, isConnectionLost } from './failures.ts';
+import { Kill, type KillHost } from './kill.ts';
+import { prepareConnection, refusalOf } from './opening.ts';
+import { sweepOrphans } from './orphans.ts';
+import { StatementRunner, type StatementRunnerHost } from './statement-runner.ts';
 import type { Awaited, Watchdog, Watched } from './watchdog.ts';
 
-/** What a row may lose as JSON: the lengths of its cells, and the leading zeros of its numbers, column by column. */
+/** The most bytes that a row may be longer in the database's packet than as JSON: per column, its length and leading zeros. */
 const rowShrinkMax = 65_535 * 256;
 
-/** Sets of columns that have a number at once, and about the memory of each at most, on either side. */
-const toldColumnsMax = 32;
-const toldColumnsBytesMax = 8 * 1024;
-
-/** The time for a killed statement to end grows to this many times `killTimeoutMs` at most. */
-const killWaitFactor = 4;
-
-/** What the executors of a thread share. */
+/** The executors of a thread share these. */
 export interface ThreadParts {
-  /** Control connections by login. */
-  readonly controls: Map<string, Control>;
+  /** By login. */
+  readonly adminPools: Map<string, AdminPool>;
   readonly watchdog: Watchdog;
   readonly spillUsage: SpillUsage;
 }
 
 /**
- * Serves one lease: owns one database connection, runs one statement at a time on it, and tells the main thread through
- * a channel. States: opening, idle, running (from `execute` until `idle` is told, cleaning included), closed. Lives in a
- * worker thread, many to a thread.
+ *     opening ──▶ idle ◀──▶ running
+ *        │          │          │
+ *        └──────────┴──────────┴──▶ closed
+ *
+ * - running: from `execute` until `idle` is reported; this includes making the connection ready for the next statement
+ * - closed: the connection is gone or is being closed; statements that are draining may remain
  */
-export class Executor implements Watched {
+type ExecutorPhase = 'opening' | 'idle' | 'running' | 'closed';
+
+const transitions: Transitions<ExecutorPhase> = {
+  opening: ['idle', 'closed'],
+  idle: ['running', 'closed'],
+  running: ['idle', 'closed'],
+  closed: [],
+};
+
+/**
+ * Serves one lease: owns one database connection, runs one statement at a time on it, and reports to the main thread through a
+ * channel. Lives in a worker thread, many to a thread.
+ */
+export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, Watched {
+  readonly limits: WorkerLimits;
+  readonly spillUsage: SpillUsage;
+  readonly columnsRefs = new ColumnsRefs();
   readonly #channel: Channel<FromWorker, ToWorker>;
   readonly #login: Login;
-  readonly #limits: WorkerLimits;
   readonly #connectOptions: ConnectOptions;
-  readonly #controls: Map<string, Control>;
-  readonly #spillUsage: SpillUsage;
+  readonly #adminPools: Map<string, AdminPool>;
   readonly #watchdog: Watchdog;
+  #phase: ExecutorPhase = 'opening';
   #connection: Connection | null = null;
   #openedAt = 0;
-  #surroundings: Surroundings | null = null;
-  /** From `execute` until `idle` is told, cleaning included. */
+  #runner: StatementRunner | null = null;
+  /** Set while running. */
   #execution: Execution | null = null;
-  /** Those that have ended, by their numbers, and whose rows are still on disk. They outlast the connection. */
-  readonly #trailing = new Map<number, Execution>();
-  /** The last of which the estimate is told. */
+  readonly #draining = new DrainingStatements();
+  /** The last statement whose estimate was reported. */
   #estimated: Execution | null = null;
+  /** The kill of the current statement. */
   #kill: Kill | null = null;
-  /** Runs while the database must answer soon: from a kill, or a statement's end, until the connection is idle. */
-  #deadline: NodeJS.Timeout | null = null;
-  readonly #toldColumns = new Map<readonly Column[], number>();
-  /** The number of the last statement that was taken. */
+  readonly #deadline: Deadline;
+  /** The number of the last statement that was received. */
   #received = 0;
-  #closed = false;
 
-  /** @param thread what the executors of a thread share */
   constructor(
     channel: Channel<FromWorker, ToWorker>,
     login: Login,
@@ -69,9 +80,9 @@ export class Executor implements Watched {
   ) {
     this.#channel = channel;
     this.#login = login;
-    this.#limits = limits;
-    this.#controls = thread.controls;
-    this.#spillUsage = thread.spillUsage;
+    this.limits = limits;
+    this.spillUsage = thread.spillUsage;
+    this.#adminPools = thread.adminPools;
     this.#watchdog = thread.watchdog;
     this.#connectOptions = {
       address,
@@ -80,129 +91,73 @@ export class Executor implements Watched {
       timeoutMs: limits.connectTimeoutMs,
       rowBytesMax: limits.rowBytesMax + rowShrinkMax,
     };
+    this.#deadline = new Deadline(limits.killTimeoutMs, (reason) => this.giveUp(reason));
     channel.on('message', (message) => this.#receive(message));
     channel.on('close', () => {
       this.#close();
-      for (const execution of this.#trailing.values()) execution.close();
-      this.#trailing.clear();
+      this.#draining.close();
     });
   }
 
-  /** Opens the connection, and tells the outcome. */
+  /** Opens the connection, and reports the outcome. */
   async open(): Promise<void> {
     try {
       const connection = await Connection.open(this.#connectOptions);
       this.#connection = connection;
-      if (this.#closed) {
+      if (this.isClosed) {
         connection.close();
         return;
       }
-      let isOpen = false;
       connection.once('lost', (reason) => {
-        // Until it is open, the commands that are awaited report why it was lost.
-        if (isOpen) this.#lose(reason);
+        // While opening, the command under way reports the loss.
+        if (this.#phase !== 'opening') this.#lose(reason);
       });
-      // The driver's limit ends with the login; a database that falls silent after that would keep its client waiting.
+      // The driver's timeout covers only the login. A database that falls silent after it would keep the client waiting.
       const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
-      let hasInitConnectRun: boolean;
-      let connectionsMax: number;
-      let userConnectionsMax: number;
-      try {
-        // Sent ahead of what follows, so that it costs no round trip of its own.
-        const names = connection.query('SELECT USER(), CURRENT_USER(), @@max_connections, @@max_user_connections');
-        names.catch(() => {});
-        let database: string | null | Refusal;
-        try {
-          database = await this.#enterDatabase(connection);
-        } catch (error) {
-          // A connection whose init_connect has failed answers its first command with that error, and closes.
-          const first = await names.then(
-            () => error,
-            (reason: unknown) => reason,
-          );
-          this.#refuse(databaseRefusal(first as DriverError));
-          return;
-        }
-        const [[login, account, max, userMax] = []] = await names;
-        connectionsMax = Number(max);
-        userConnectionsMax = Math.max(0, Number(userMax));
-        const alias = aliasRefusal(this.#login.user, [login ?? null, account ?? null]);
-        if (alias !== null) {
-          this.#refuse(alias);
-          return;
-        }
-        if (typeof database === 'object' && database !== null) {
-          this.#refuse(database);
-          return;
-        }
-        const cleanState = await CleanState.of(connection, database, this.#limits.readOnly);
-        hasInitConnectRun = cleanState.hasInitConnectRun;
-        const executor = this;
-        this.#surroundings = new Surroundings(connection, cleanState, this.#limits, {
-          get isClosed() {
-            return executor.#closed;
-          },
-          get isKilled() {
-            return executor.#kill !== null;
-          },
-        });
-      } finally {
-        clearTimeout(timer);
-      }
-      isOpen = true;
+      const opening = prepareConnection(connection, this.#login, this.limits.readOnly);
+      const { reset, connectionsMax, userConnectionsMax } = await opening.finally(() => clearTimeout(timer));
+      this.#runner = new StatementRunner(connection, reset, this.limits, this);
+      this.#moveTo('idle');
       this.#openedAt = performance.now();
       this.#watchdog.add(this);
       const { id, version } = connection;
-      this.#post({
-        type: 'opened',
-        connection: id,
-        version,
-        connectionsMax,
-        userConnectionsMax,
-        ...(hasInitConnectRun ? { hasInitConnectRun } : {}),
-      });
+      const isOneTime = reset.hasInitConnectRun ? ({ hasInitConnectRun: true } as const) : {};
+      this.post({ type: 'opened', connection: id, version, connectionsMax, userConnectionsMax, ...isOneTime });
     } catch (error) {
-      this.#refuse(connectRefusal(error as DriverError));
+      this.#refuse(refusalOf(error));
     }
   }
 
-  /** What is awaited from the database: the end of a statement, or of the cleaning after it. */
+  /** For `Kill` and `StatementRunner`. */
+  get isClosed(): boolean {
+    return this.#phase === 'closed';
+  }
+
+  /** For `StatementRunner`. */
+  get isKilling(): boolean {
+    return this.#kill !== null;
+  }
+
+  /** For `Watchdog`: the answer of a statement, or of the reset after it, is expected. */
   get awaited(): Awaited | null {
     const connection = this.#connection;
-    // Between the two, kills may be awaited on another connection, while this one has nothing to say.
+    // Between the two, only kills on other connections may be under way, and nothing is expected on this one.
     if (connection === null || this.#execution === null || connection.isIdle) return null;
-    const signs = connection.countSigns();
-    return signs === null ? null : { connection: connection.id, signs };
+    const { activity } = connection;
+    return activity === null ? null : { connection: connection.id, activity };
   }
 
-  /** The second connection of the same login. */
-  get control(): Control {
-    return Control.of(this.#controls, this.#connectOptions);
+  /** For `Kill` and `Watchdog`. */
+  get adminPool(): AdminPool {
+    return AdminPool.of(this.#adminPools, this.#connectOptions);
   }
 
-  /** Closes the connection without a word, since nothing is heard from it. */
+  /** Closes a connection whose database does not answer. */
   giveUp(reason: string): void {
     const connection = this.#connection;
-    if (connection === null || this.#closed) return;
+    if (connection === null || this.isClosed) return;
     connection.destroy();
     this.#lose(reason);
-  }
-
-  /**
-   * Selects the schema that every statement of this lease starts in.
-   * @returns its name; null if none is selected; a refusal if the one asked for cannot be
-   */
-  async #enterDatabase(connection: Connection): Promise<string | null | Refusal> {
-    const { database } = this.#login;
-    const name = database ?? 'default';
-    const [error] = await connection.pipeline(new Pipeline([{ type: 'init db', database: name }]));
-    if (error === null) return name;
-    if (database !== null) return databaseRefusal(error as DriverError);
-    // No schema is called so, or the user may not enter it: none is selected, as in the native clients. MariaDB would tell of
-    // that in the warnings of the first statement, if none with a table came before (a reset would clear them as well, but
-    // lets MariaDB forget that the connection counts for MAX_USER_CONNECTIONS).
-    await connection.query('SELECT 1 FROM information_schema.ENGINES WHERE 0');
-    return null;
   }
 
   #receive(message: ToWorker): void {
@@ -221,15 +176,18 @@ export class Executor implements Watched {
       case 'cancel':
       case 'room':
       case 'examine': {
-        if (this.#tellTrailing(message)) return;
+        if (this.#draining.receive(message)) {
+          this.#closeIfDrained();
+          return;
+        }
         const execution = this.#execution;
-        // The message may have crossed with the statement's end; the number keeps it off the next one.
+        // The statement may have ended while the message was on its way.
         if (execution === null || execution.number !== message.statement) return;
         if (message.type === 'credit') execution.credit(message.bytes, message.rows);
-        else if (message.type === 'room') execution.roomGranted();
+        else if (message.type === 'room') execution.memoryGranted();
         else if (message.type === 'examine') void this.#examine(execution);
         else if (execution.hasEnded) execution.abandon();
-        else this.#stop(execution);
+        else this.stop(execution);
         return;
       }
       default:
@@ -237,190 +195,130 @@ export class Executor implements Watched {
     }
   }
 
-  /** @returns whether the message was about a statement that has ended, and whose rows are still on disk */
-  #tellTrailing(message: ToWorker & { statement: number }): boolean {
-    const execution = this.#trailing.get(message.statement);
-    if (execution === undefined) return false;
-    if (message.type === 'credit') execution.credit(message.bytes, message.rows);
-    if (message.type === 'cancel') {
-      execution.close();
-      this.#forget(execution);
-    }
-    return true;
-  }
-
-  /** The rows of a statement that has ended are handed over, or lost. */
-  #forget(execution: Execution): void {
-    if (this.#trailing.delete(execution.number) && this.#closed && this.#trailing.size === 0) this.#channel.close();
+  /** For `Execution`. */
+  delivered(execution: Execution): void {
+    this.#draining.delete(execution);
+    this.#closeIfDrained();
   }
 
   #execute(message: ToWorker & { type: 'execute' }): void {
-    // It has crossed with the loss of the connection, which tells that it was not taken.
-    if (this.#closed) return;
+    // The message has crossed with `lost`, which reports that the statement was not received.
+    if (this.isClosed) return;
     const connection = this.#connection;
-    const surroundings = this.#surroundings;
-    if (connection === null || surroundings === null || this.#execution !== null) {
+    const runner = this.#runner;
+    if (connection === null || runner === null || this.#phase !== 'idle') {
       throw new Error('execute came while the connection was not idle');
     }
-    const isAlone = message.after === 'clean' || (message.after === 'hold' && !surroundings.isHeld);
-    const execution: Execution = new Execution(
-      message,
-      {
-        rowBytesMax: this.#limits.rowBytesMax,
-        columnsMax: this.#limits.columnsMax,
-        spill: this.#limits.spill,
-        spillUsage: this.#spillUsage,
-        post: (news, transfer) => this.#post(news, transfer),
-        toldAs: (columns) => this.#toldAs(columns),
-        pause: () => connection.pause(),
-        resume: () => connection.resume(),
-        dropLarge: () => connection.dropLarge(),
-        stop: () => this.#stop(execution),
-        ended: (error) => this.#ended(connection, surroundings, execution, error),
-        delivered: () => this.#forget(execution),
-      },
-      isAlone,
-    );
+    this.#moveTo('running');
+    const isAlone = message.after === 'clean' || (message.after === 'hold' && !runner.isHeld);
+    const execution = new Execution(message, connection, this, isAlone);
     this.#execution = execution;
     this.#received = message.statement;
-    surroundings.send(execution, message);
+    runner.send(execution, message);
   }
 
-  #ended(connection: Connection, surroundings: Surroundings, execution: Execution, error: DriverError | null): void {
-    if (this.#closed) return;
+  /** For `Execution`. */
+  ended(execution: Execution, error: DriverError | null): void {
+    const connection = this.#connection;
+    const runner = this.#runner;
+    if (this.isClosed || connection === null || runner === null) return;
     if (error !== null && isConnectionLost(error)) {
       connection.destroy();
       this.#lose(error.message);
       return;
     }
-    this.#kill?.enough();
-    // After all that has come with the end: mostly the answers to the cleaning too.
-    queueMicrotask(() => void this.#becomeIdle(connection, surroundings, execution));
+    this.#kill?.stop();
+    // After everything that has arrived with the end, which usually includes the answers to the reset.
+    queueMicrotask(() => void this.#becomeIdle(connection, runner, execution));
   }
 
-  /** Ends the statement in the database. */
-  #stop(execution: Execution): void {
+  /** For `Execution`, and for `cancel`: ends the statement in the database. */
+  stop(execution: Execution): void {
     execution.abandon();
-    // The reader may have held up its end, which has been received; a kill would be for nothing, and never be past.
+    // If the reader had paused the connection, the end may just have been read. A kill would then be pointless, and never settle.
     if (execution.hasEnded || this.#connection === null) return;
-    this.#kill ??= new Kill(this.#connection, {
-      control: () => this.control,
-      isOver: () => this.#closed,
-      onFull: () => this.#post({ type: 'crowded' }),
-    });
-    this.#expectEnd(this.#kill);
+    this.#kill ??= new Kill(this.#connection, this);
+    this.#deadline.expectEnd(this.#kill);
   }
 
-  /**
-   * Gives the connection up if it is not idle in time after a kill. The time that kills wait for the database is left out: a
-   * connection that is given up no longer counts, and if its kill has yet to be carried out, the database holds one more than it
-   * should.
-   */
-  #expectEnd(kill: Kill): void {
-    const { killTimeoutMs } = this.#limits;
-    const began = performance.now();
-    const check = (): void => {
-      const timeoutMs = Math.min(killTimeoutMs + kill.waitedMs, killWaitFactor * killTimeoutMs);
-      const leftMs = began + timeoutMs - performance.now();
-      if (leftMs > 0) this.#deadline = setTimeout(check, Math.ceil(leftMs));
-      else this.giveUp(`a killed statement did not end within ${Math.round(timeoutMs)} ms`);
-    };
-    if (this.#deadline === null) check();
-  }
-
-  /** Gives the connection up if it is not ready for the next statement in time. */
-  #expectIdle(): void {
-    const { killTimeoutMs } = this.#limits;
-    const reason = `it was not made ready for the next statement within ${killTimeoutMs} ms`;
-    this.#deadline ??= setTimeout(() => this.giveUp(reason), killTimeoutMs);
-  }
-
-  #forgetDeadline(): void {
-    if (this.#deadline !== null) clearTimeout(this.#deadline);
-    this.#deadline = null;
+  /** For `Kill`. */
+  onFull(): void {
+    this.post({ type: 'crowded' });
   }
 
   async #examine(execution: Execution): Promise<void> {
     const connection = this.#connection;
     if (connection === null || execution.hasEnded) return;
-    // MySQL counts for the whole session, since it was reset; its plan does not change while the statement runs.
-    const isCounted = connection.isMariadb || (this.#surroundings?.statementsSinceReset ?? 0) <= 1;
+    // MySQL counts for the whole session since its reset. Its plan does not change while the statement runs.
+    const isCounted = connection.isMariadb || (this.#runner?.statementsSinceReset ?? 0) <= 1;
     const isPlanned = connection.isMariadb || execution !== this.#estimated;
-    const scan = await this.control.examined(connection.id, { isCounted, isPlanned });
+    const scan = await this.adminPool.progress.read(connection.id, { isCounted, isPlanned });
     if (scan === null || execution.hasEnded) return;
     if (scan.estimatedRows !== null) this.#estimated = execution;
-    this.#post({ type: 'examined', statement: execution.number, ...scan });
+    this.post({ type: 'examined', statement: execution.number, ...scan });
   }
 
-  async #becomeIdle(connection: Connection, surroundings: Surroundings, execution: Execution): Promise<void> {
-    // If nothing is left to be done, that is told with the end; else the end is not to wait for it.
-    if (!connection.isIdle || !surroundings.isRestored(execution)) {
-      // With it comes what the session is left in, which is yet to be learned.
-      if (execution.after !== 'hold') execution.tellEnd(false);
-      this.#expectIdle();
+  async #becomeIdle(connection: Connection, runner: StatementRunner, execution: Execution): Promise<void> {
+    // If nothing is left to do, `idle` is reported with the result. Otherwise the result does not wait for it.
+    if (!connection.isIdle || !runner.isRestored(execution)) {
+      // After `hold`, the result is reported with the state of the session, which is not known yet.
+      if (execution.after !== 'hold') execution.reportResult(false);
+      this.#deadline.expectIdle();
     }
     try {
-      await this.#kill?.past;
-      await surroundings.restore(execution);
+      await this.#kill?.settled;
+      await runner.restore(execution);
     } catch (error) {
-      if (this.#closed) return;
+      if (this.isClosed) return;
       connection.destroy();
       this.#lose(`it could not be made ready for the next statement: ${(error as Error).message}`);
       return;
     }
-    if (this.#closed) return;
-    this.#forgetDeadline();
+    if (this.isClosed) return;
+    this.#deadline.clear();
+    this.#moveTo('idle');
     this.#execution = null;
     this.#kill = null;
     const { session } = execution;
-    if (!execution.tellEnd(true)) this.#post({ type: 'idle', ...(session === null ? {} : { session }) });
-    if (execution.hasRowsToCome) this.#trailing.set(execution.number, execution);
+    if (!execution.reportResult(true)) this.post({ type: 'idle', ...(session === null ? {} : { session }) });
+    if (execution.hasRowsToCome) this.#draining.add(execution);
   }
 
-  #post(message: FromWorker, transfer?: ArrayBuffer): void {
+  /** For `Execution`. */
+  post(message: FromWorker, transfer?: ArrayBuffer): void {
     this.#channel.post(message, transfer);
   }
 
-  #toldAs(columns: readonly Column[]): ToldColumns {
-    const told = this.#toldColumns.get(columns);
-    if (told !== undefined) return { number: told };
-    if (columnsBytes(columns) > toldColumnsBytesMax) return { columns };
-    // The numbers begin anew, and with them what they stand for.
-    if (this.#toldColumns.size >= toldColumnsMax) this.#toldColumns.clear();
-    const number = this.#toldColumns.size;
-    this.#toldColumns.set(columns, number);
-    return { number, columns };
-  }
-
   #refuse(refusal: Refusal): void {
-    this.#post({ type: 'refused', refusal });
+    this.post({ type: 'refused', refusal });
     this.#connection?.destroy();
     this.#finish();
   }
 
   #lose(reason: string): void {
+    if (this.isClosed) return;
     const execution = this.#execution;
-    if (execution?.hasEnded) execution.tellEnd(false);
-    else execution?.lost(reason, this.#surroundings?.isBeginning !== true);
+    if (execution?.hasEnded) execution.reportResult(false);
+    else execution?.lost(reason, this.#runner?.isPreparing !== true);
     const hasRowsToCome = execution?.hasRowsToCome === true;
     const mayRunOn = execution !== null;
-    this.#post({ type: 'lost', reason, received: this.#received, hasRowsToCome, mayRunOn });
+    this.post({ type: 'lost', reason, received: this.#received, hasRowsToCome, mayRunOn });
     this.#finish();
     if (mayRunOn) void this.#endInDatabase();
   }
 
-  /** Tries to end what runs on, if the database still listens. If that fails, the main thread sees to it. */
+  /** Kills the connection's statement in the database if that still answers. If not, the main thread does it later. */
   async #endInDatabase(): Promise<void> {
     if (this.#connection === null) return;
     const openedMs = performance.now() - this.#openedAt;
     const orphan = { id: this.#connection.id, user: this.#connectOptions.user, openedMs, lostMs: 0 };
-    await this.control.sweep([orphan]).catch(() => {});
+    await sweepOrphans(this.adminPool, [orphan]).catch(() => {});
   }
 
-  /** The main thread is done with the connection. */
+  /** The main thread no longer needs the connection. */
   #close(): void {
-    if (this.#closed) return;
-    // A connection in the midst of a statement cannot say goodbye.
+    if (this.isClosed) return;
+    // COM_QUIT cannot be sent in the middle of a statement.
     if (this.#execution === null) this.#connection?.close();
     else this.#connection?.destroy();
     if (this.#execution !== null && !this.#execution.hasEnded) void this.#endInDatabase();
@@ -428,15 +326,23 @@ export class Executor implements Watched {
   }
 
   #finish(): void {
-    this.#closed = true;
+    if (!this.isClosed) this.#moveTo('closed');
     this.#watchdog.remove(this);
-    this.#forgetDeadline();
-    this.#kill?.enough();
+    this.#deadline.clear();
+    this.#kill?.stop();
     const execution = this.#execution;
     this.#execution = null;
-    if (execution?.hasRowsToCome) this.#trailing.set(execution.number, execution);
+    if (execution?.hasRowsToCome) this.#draining.add(execution);
     else execution?.close();
-    // What is on disk is read without the database.
-    if (this.#trailing.size === 0) this.#channel.close();
+    this.#closeIfDrained();
+  }
+
+  /** Rows on disk are delivered without the connection, but not without the channel. */
+  #closeIfDrained(): void {
+    if (this.isClosed && this.#draining.isEmpty) this.#channel.close();
+  }
+
+  #moveTo(phase: ExecutorPhase): void {
+    this.#phase = nextPhase(transitions, this.#phase, phase);
   }
 }

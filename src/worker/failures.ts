@@ -10,7 +10,7 @@ import {
 } from '../wire/failures.ts';
 import type { Refusal } from '../wire/messages.ts';
 
-/** What went wrong on a connection: the server's error, which has a number and a SQLSTATE, or trouble with the socket. */
+/** An error on a connection: the server's, which has a number and a SQLSTATE, or one of the socket. */
 export interface DriverError extends Error {
   readonly errno?: number;
   readonly code?: string;
@@ -18,7 +18,7 @@ export interface DriverError extends Error {
   readonly sqlMessage?: string;
 }
 
-/** The server's error. */
+/** An error that the server has returned. */
 export class ServerError extends Error implements DriverError {
   override readonly name = 'ServerError';
   readonly errno: number;
@@ -26,7 +26,7 @@ export class ServerError extends Error implements DriverError {
   readonly sqlMessage: string;
 
   constructor(errno: number, sqlState: string, message: string) {
-    // Where in this program it was read is of no interest, and to find that out costs more than all else that an error takes.
+    // The stack trace is of no use, and costs more than everything else about the error.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(message);
@@ -37,7 +37,7 @@ export class ServerError extends Error implements DriverError {
   }
 }
 
-/** Codes of the servers' own (MySQL "Server Error Message Reference", MariaDB "Error Codes"). */
+/** Codes of the servers (MySQL "Server Error Message Reference", MariaDB "Error Codes"). */
 const accessDenied = new Set([
   1045, // ER_ACCESS_DENIED_ERROR
   1251, // ER_NOT_SUPPORTED_AUTH_MODE
@@ -50,7 +50,7 @@ const accessDenied = new Set([
   3955, // ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK
   4151, // ER_ACCOUNT_HAS_BEEN_LOCKED (MariaDB)
 ]);
-/** A limit on connections is reached, which another client may end at any time. */
+/** A limit on connections is reached, until another client closes one. */
 const connectionsFull = 1040; // ER_CON_COUNT_ERROR
 const userConnectionsFull = new Set([
   1203, // ER_TOO_MANY_USER_CONNECTIONS
@@ -62,39 +62,39 @@ const databaseDenied = new Set([
   1102, // ER_WRONG_DB_NAME
 ]);
 const localInfileDenied = new Set([
-  1148, // ER_NOT_ALLOWED_COMMAND, which both servers once used for it
+  1148, // ER_NOT_ALLOWED_COMMAND, used by older releases of both servers
   3948, // ER_CLIENT_LOCAL_FILES_DISABLED
   4166, // ER_LOAD_INFILE_CAPABILITY_DISABLED (MariaDB)
 ]);
 
-/** What the servers say before they close the connection. */
+/** The servers send these before they close the connection. */
 const connectionEnded = new Set([
   1053, // ER_SERVER_SHUTDOWN
   1927, // ER_CONNECTION_KILLED (MariaDB)
   4031, // ER_CLIENT_INTERACTION_TIMEOUT (MySQL)
 ]);
 
-/** Whether the connection is gone, or as good as gone, and not just its statement. */
+/** Whether the connection is gone or about to be, and not only its statement has failed. */
 export function isConnectionLost(error: DriverError): boolean {
   return error.errno === undefined || error.sqlState === undefined || connectionEnded.has(error.errno);
 }
 
-/** Whether the server itself said so, which is a sign of life, be it before a login. */
+/** Whether the error comes from the server, possibly before the login; the server is alive then. */
 export function isAnswered(error: DriverError): boolean {
-  // The system's errors have numbers below zero, the driver's none.
+  // Errors of the system have negative numbers, those of the driver none.
   return error.errno !== undefined && error.errno > 0;
 }
 
-/** What both servers say to a statement of blanks (ER_EMPTY_QUERY). */
+/** The error of both servers for an empty statement (ER_EMPTY_QUERY). */
 export const emptyQuery: Cause = { code: 1065, sqlstate: '42000', message: 'Query was empty' };
 export const emptyStatement = failureOf(emptyQuery, 'not_started');
 
-/** What the servers find before they begin a statement that stands alone. */
+/** The servers detect these before they begin a statement, unless it is part of a compound one. */
 const notStarted = new Set([
   1064, // ER_PARSE_ERROR
   1065, // ER_EMPTY_QUERY
 ]);
-/** What somebody else's statement was the reason of. */
+/** Caused by a statement of another connection. */
 const passing = new Set([
   1205, // ER_LOCK_WAIT_TIMEOUT
   1213, // ER_LOCK_DEADLOCK
@@ -102,8 +102,8 @@ const passing = new Set([
 ]);
 
 /**
- * The failure of a statement, from what the driver reported.
- * @param isAlone whether it is of no session, so that it may be sent again without the statements before it
+ * The failure of a statement that was sent.
+ * @param isAlone whether it belongs to no session, so that it can be repeated without the statements before it
  */
 export function statementFailure(error: DriverError, effect: Effect, isAlone: boolean): Failure {
   if (error.errno === undefined || isConnectionLost(error)) {
@@ -111,13 +111,13 @@ export function statementFailure(error: DriverError, effect: Effect, isAlone: bo
   }
   if (localInfileDenied.has(error.errno)) return failureOf(causes.localInfile(), 'not_started');
   const cause = serverCause(error.errno, error);
-  if (effect !== 'block' && notStarted.has(error.errno)) return failureOf(cause, 'not_started');
+  if (effect !== 'compound' && notStarted.has(error.errno)) return failureOf(cause, 'not_started');
   const isPassing = isAlone && passing.has(error.errno);
   return failureOf(isPassing ? { ...cause, isPassing } : cause, outcomeOfError(effect));
 }
 
 /**
- * The failure of a statement that was not executed, since it could not be prepared, or what had to come before it failed.
+ * The failure of a statement that was not sent, since preparing it or a command before it failed.
  * @param isAlone see `statementFailure`
  */
 export function notSentFailure(error: DriverError, isAlone: boolean): Failure {
@@ -130,13 +130,13 @@ export function notSentFailure(error: DriverError, isAlone: boolean): Failure {
   return failureOf(isPassing ? { ...cause, isPassing } : cause, 'not_started');
 }
 
-/** Why a connection could not be had. */
+/** Why a connection could not be opened. */
 export function connectRefusal(error: DriverError): Refusal {
-  // MySQL has passwords sent under its RSA key, which none of its own can be too long for.
+  // MySQL has the password encrypted with its RSA key. Every password that it accepts is short enough for that.
   if (error.code === 'ERR_OSSL_RSA_DATA_TOO_LARGE_FOR_KEY_SIZE') {
     return {
       kind: 'denied',
-      failure: { code: 1045, sqlstate: '28000', message: 'Access denied: no password is so long' },
+      failure: { code: 1045, sqlstate: '28000', message: 'Access denied: the password is too long' },
     };
   }
   if (error.code === 'EMFILE' || error.code === 'ENFILE') {
@@ -163,15 +163,15 @@ export function fullKindOf({ errno = 0 }: DriverError): 'full' | 'user full' | n
 }
 
 /**
- * Why a login is refused that the database accepts: limits count by the name of the user, so that each account must have one
- * name. The database may take a name for another, and an anonymous account takes every name.
+ * Why a login is refused that the database accepts. Limits are counted by user name, so each account must have only one. The
+ * database may treat a name as equal to another one, and an anonymous account accepts every name.
  * @param names USER() and CURRENT_USER() of the connection
  */
 export function aliasRefusal(user: string, [login, account]: readonly (string | null)[]): Refusal | null {
   const taken = login?.slice(0, login.lastIndexOf('@'));
-  if (taken !== user) return refusedName(`the database takes the user name for '${taken}': log in by that name`);
+  if (taken !== user) return refusedName(`the database treats the user name as '${taken}': log in with that name`);
   if (user !== '' && account?.startsWith('@')) {
-    return refusedName('the database has no account of that name, only an anonymous one, which takes every name');
+    return refusedName('the database has no account of that name, only an anonymous one, which accepts every name');
   }
   return null;
 }
@@ -180,7 +180,7 @@ function refusedName(message: string): Refusal {
   return { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: `Access denied: ${message}` } };
 }
 
-/** Why a schema could not be entered: whatever the server has against its name is for the client to know. */
+/** Why a schema could not be entered. Every error of the server about the schema is reported to the client. */
 export function databaseRefusal(error: DriverError): Refusal {
   if (error.errno === undefined || isConnectionLost(error)) return connectRefusal(error);
   return { kind: 'database', failure: serverCause(error.errno, error) };
@@ -188,4 +188,21 @@ export function databaseRefusal(error: DriverError): Refusal {
 
 function serverCause(code: number, error: DriverError): Cause {
   return { code, sqlstate: error.sqlState || 'HY000', message: error.sqlMessage ?? error.message };
+}
+
+/** The reason of a file system error for clients, without the path. */
+export function fileTrouble({ code, message }: NodeJS.ErrnoException): string {
+  switch (code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return 'there is no space left on the device';
+    case 'EROFS':
+    case 'EACCES':
+    case 'EPERM':
+    // Some file systems report it for a folder that cannot be created.
+    case 'ENOENT':
+      return 'the folder cannot be written';
+    default:
+      return code ?? message;
+  }
 }

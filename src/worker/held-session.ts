@@ -1,11 +1,11 @@
 import { effectOfText, firstWordOfText, leavesUntracked, type SqlText } from '../wire/sql-traits.ts';
 import type { SessionState } from '../wire/statement.ts';
 import type { PlainCommand } from './commands.ts';
-import type { Ending } from './packets.ts';
+import type { OkPacket } from './packets.ts';
 import { setsUnscoped } from './untracked.ts';
-import { fateOf } from './variables.ts';
+import { type VariableKind, variableKind } from './variables.ts';
 
-/** Makes the ends of statements tell what they have changed in the session (MySQL manual, "Server Tracking of Client Session State"). */
+/** Has OK packets report the session changes of statements (MySQL manual, "Server Tracking of Client Session State"). */
 export const track: PlainCommand = {
   type: 'query',
   sql:
@@ -23,37 +23,38 @@ const dropTables = new RegExp(
   `^\\s*drop\\s+(?:temporary\\s+)?tables?\\s+(?:if\\s+exists\\s+)?(${tableName}(?:\\s*,\\s*${tableName})*)\\s*;?$`,
   'i',
 );
-/** Longer statements are not searched for the tables that they drop: the patterns may look at a blank more than once. */
+/** Longer statements are not searched for the tables that they drop, since the patterns may read a blank more than once. */
 const namesLengthMax = 2_000;
-/** A user variable. Of it the tracker tells no more than that something has changed. */
+/** A user variable. The session tracker reports only that the session has changed. */
 const userVariable = /(?<!@)@(?!@)/;
-/** Where the state of the transaction tells of LOCK TABLES. */
-const lockPlace = 7;
+/** The position of LOCK TABLES in the transaction state of the session tracker. */
+const lockPosition = 7;
 
 /**
- * What the statements on a lease have made of its session since it was as new, as far as the database's tracker tells. It is
- * told of what ends on the connection, in order.
+ * The state of a session since its connection was clean, and whether it can be restored on another connection. It is concluded from
+ * the OK packets of all statements, in order, and from the SQL where the database's session tracker does not report a change.
  */
 export class HeldSession {
   readonly #readOnly: boolean;
   readonly #isMariadb: boolean;
   #schema: string | null;
   readonly #variables = new Map<string, string>();
-  /** The values that variables were last asked to have, or are known to have. */
+  /** The values that variables were last set to, or were reported to have. */
   readonly #known = new Map<string, string>();
   #inTransaction = false;
   #isLocked = false;
-  /** SET TRANSACTION was run for the transaction to come. */
+  /** SET TRANSACTION was run for the next transaction. */
   #isTransactionSet = false;
   /** While autocommit is off, any statement may begin a transaction. */
   #isAutocommitOff = false;
-  /** Temporary tables whose names are known, with their schemas. */
+  /** The names of temporary tables, with their schemas. */
   readonly #temporaryTables = new Set<string>();
-  #hasMore = false;
-  /** The last statement has changed the session itself, not the variables that were set before it. */
+  /** There is state that no other field has, and that cannot be restored. */
+  #hasOtherState = false;
+  /** See `SessionState.isChanged`. */
   #isChanged = false;
 
-  /** @param schema that is selected; null if none is */
+  /** @param schema the selected schema; null if none is */
   constructor(schema: string | null, readOnly: boolean, isMariadb: boolean) {
     this.#schema = schema;
     this.#readOnly = readOnly;
@@ -76,7 +77,7 @@ export class HeldSession {
       this.#isTransactionSet ||
       this.#isAutocommitOff ||
       this.#temporaryTables.size > 0 ||
-      this.#hasMore
+      this.#hasOtherState
     );
   }
 
@@ -86,10 +87,10 @@ export class HeldSession {
   }
 
   /**
-   * A statement is to be sent.
-   * @param variables that it asks for
-   * @returns those of them that the session may not have yet: to set others again could lose what the session knows of the
-   * statement before, such as its warnings
+   * A statement is about to be sent.
+   * @param variables to set for the statement
+   * @returns those that the session may not have yet. Setting the others again could clear state of the previous statement, such as
+   * its warnings
    */
   begin(variables: { readonly [name: string]: string }): (readonly [name: string, value: string])[] {
     const unset = Object.entries(variables).filter(([name, value]) => this.#known.get(name.toLowerCase()) !== value);
@@ -97,56 +98,56 @@ export class HeldSession {
     return unset;
   }
 
-  /** What variables were asked to be, they may not have become: they are to be set whenever they are asked for again. */
+  /** The last variables may not have been set; the next statement sets them again. */
   forgetVariables(): void {
     this.#known.clear();
   }
 
-  /** A command of ours has ended. */
-  prepared(ending: Ending): void {
-    this.#take(ending);
+  /** A command of ours has succeeded. */
+  commandEnded(packet: OkPacket): void {
+    this.#apply(packet);
   }
 
   /**
-   * Whether the end of a statement leaves open what it has left: neither an error nor, of MySQL, the end of rows tells. MySQL
-   * then tells it with the next end that can.
+   * Whether the end of a statement does not report its session changes: an error packet never does, and an EOF packet does not
+   * in MySQL. MySQL reports them with the next OK packet.
    */
-  static mustAsk(ending: Ending | null): boolean {
-    return ending === null || ending.changes === null;
+  static mustAsk(packet: OkPacket | null): boolean {
+    return packet === null || packet.changes === null;
   }
 
   /**
    * A statement has ended.
-   * @param ending its own; null if it has failed
-   * @param after that of a command behind it; null if there was none
+   * @param packet its own; null if it has failed
+   * @param followUp the packet of a command after it; null if there was none
    */
-  ended(text: SqlText, ending: Ending | null, after: Ending | null): void {
+  statementEnded(text: SqlText, packet: OkPacket | null, followUp: OkPacket | null): void {
     const { sql, traits } = text;
-    const endings = [ending, after].filter((one) => one !== null);
+    const packets = [packet, followUp].filter((one) => one !== null);
     const [schema, wasInTransaction, wasHeld] = [this.#schema, this.#isInTransaction, this.isHeld];
     this.#isChanged = false;
-    // At the end of rows MariaDB tells that there is a change, and not which. In transactions it always does.
-    if (ending?.changes === null && ending.sessionChanged) {
-      if (!ending.inTransaction && !this.#isTransactionSet) this.#hasMore = true;
+    // MariaDB's EOF packet flags only that the session changed; inside a transaction the flag is always set.
+    if (packet?.changes === null && packet.sessionChanged) {
+      if (!packet.inTransaction && !this.#isTransactionSet) this.#hasOtherState = true;
       this.#isTransactionSet = false;
     }
-    const fates = endings.flatMap((one) => this.#take(one));
-    const isChanged = endings.some(({ changes }) => changes?.state === true);
-    const isOfTables = ending !== null && this.#followTables(text, schema);
-    const isUntracked = ending !== null && !isOfTables && (traits?.leavesUntracked ?? leavesUntracked(sql));
-    if (isUntracked || fates.includes('bound')) this.#hasMore = true;
-    if (ending !== null && this.#isMariadb && setsUnscoped(text)) this.#hasMore = true;
-    if (isChanged && !isOfTables && !(fates.length > 0 && isExplained(text))) this.#hasMore = true;
+    const kinds = packets.flatMap((one) => this.#apply(one));
+    const isChanged = packets.some(({ changes }) => changes?.state === true);
+    const isOfTables = packet !== null && this.#followTables(text, schema);
+    const isUntracked = packet !== null && !isOfTables && (traits?.leavesUntracked ?? leavesUntracked(sql));
+    if (isUntracked || kinds.includes('bound')) this.#hasOtherState = true;
+    if (packet !== null && this.#isMariadb && setsUnscoped(text)) this.#hasOtherState = true;
+    if (isChanged && !isOfTables && !(kinds.length > 0 && isExplained(text))) this.#hasOtherState = true;
     if (schema !== this.#schema || wasInTransaction !== this.#isInTransaction || wasHeld !== this.isHeld) {
       this.#isChanged = true;
     }
   }
 
   /**
-   * Follows the temporary tables by the text of a statement that has succeeded, as neither server reports which there are.
-   * A table may be missed here only in a way that keeps the session held.
-   * @param schema the one that was selected before the statement
-   * @returns whether creating or dropping tables is all that the statement does to its session
+   * Follows the temporary tables by the text of a statement that has succeeded, since neither server reports them. If a dropped
+   * table is missed, the session is only held unnecessarily.
+   * @param schema the schema that was selected before the statement
+   * @returns whether creating or dropping tables is the only effect of the statement on its session
    */
   #followTables(text: SqlText, schema: string | null): boolean {
     const { sql } = text;
@@ -165,44 +166,44 @@ export class HeldSession {
       }
       return true;
     }
-    // From now on the names may not be right any more.
-    if (this.#temporaryTables.size > 0 && mayRename(text)) this.#hasMore = true;
+    // The names of the tables may have changed.
+    if (this.#temporaryTables.size > 0 && mayRename(text)) this.#hasOtherState = true;
     return false;
   }
 
-  /** @returns what may become of each change that has a name */
-  #take({ inTransaction, changes }: Ending): ('carried' | 'ours' | 'bound')[] {
+  /** @returns the kinds of the changes that the packet names */
+  #apply({ inTransaction, changes }: OkPacket): VariableKind[] {
     this.#inTransaction = inTransaction;
     if (changes === null) return [];
-    const fates: ('carried' | 'ours' | 'bound')[] = [];
+    const kinds: VariableKind[] = [];
     if (changes.schema !== null) {
       this.#schema = changes.schema === '' ? null : changes.schema;
-      fates.push('carried');
+      kinds.push('carried');
     }
-    if (changes.transaction !== null) this.#isLocked = changes.transaction[lockPlace] === 'L';
+    if (changes.transaction !== null) this.#isLocked = changes.transaction[lockPosition] === 'L';
     if (changes.characteristics !== null) this.#isTransactionSet = /^SET TRANSACTION/.test(changes.characteristics);
-    // SET NAMES sets the collation too, which is not reported: one that was set before is not to be set again.
+    // SET NAMES sets the collation too, which is not reported. A collation that was set before must not be restored.
     const names = changes.variables.map(([name]) => name);
     const isCollationHidden = names.includes('character_set_connection') && !names.includes('collation_connection');
-    if (isCollationHidden && this.#variables.has('collation_connection')) this.#hasMore = true;
+    if (isCollationHidden && this.#variables.has('collation_connection')) this.#hasOtherState = true;
     for (const [name, value] of changes.variables) {
       // MySQL changes it with every statement.
       if (name === 'statement_id') continue;
-      const fate = fateOf(name, value, this.#readOnly);
-      fates.push(fate);
-      if (fate !== 'carried') continue;
+      const kind = variableKind(name, value, this.#readOnly);
+      kinds.push(kind);
+      if (kind !== 'carried') continue;
       if (this.#known.get(name) !== value) this.#isChanged = true;
       if (name === 'autocommit') this.#isAutocommitOff = value === 'OFF';
       this.#variables.set(name, value);
       this.#known.set(name, value);
     }
-    return fates;
+    return kinds;
   }
 }
 
 /**
- * The name of a table with its schema, as a key. Case counts: where it does not count to the database, a table may be missed
- * when it is dropped, never when it is created.
+ * A key for a table: its schema and name. The key is case-sensitive. If names are not case-sensitive in the database, a dropped
+ * table may be missed, but never a created one.
  */
 function qualified(name: string, schema: string | null): string | null {
   const parts = [...name.matchAll(new RegExp(identifier, 'g'))].map(([part]) =>
@@ -213,14 +214,14 @@ function qualified(name: string, schema: string | null): string | null {
   return JSON.stringify([first, second]);
 }
 
-/** Whether a statement cannot have changed more of its session than what has a name. */
+/** Whether a statement cannot have changed its session beyond the changes that OK packets name. */
 function isExplained(text: SqlText): boolean {
   const word = firstWordOfText(text);
-  if (word === 'SET') return effectOfText(text) !== 'block' && !userVariable.test(text.sql);
+  if (word === 'SET') return effectOfText(text) !== 'compound' && !userVariable.test(text.sql);
   return word === 'USE' || word === 'DROP';
 }
 
 function mayRename(text: SqlText): boolean {
-  if (effectOfText(text) === 'block') return true;
+  if (effectOfText(text) === 'compound') return true;
   return /^(?:ALTER|RENAME)$/.test(firstWordOfText(text) ?? '') && /\brename\b/i.test(text.sql);
 }

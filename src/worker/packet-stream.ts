@@ -2,7 +2,7 @@ import { largeRowBytesMin } from '../wire/statement.ts';
 import { headroomBytes, type Kernel, type KernelStop, kernelStop, readBytes } from './kernel.ts';
 
 const headerBytes = 4;
-/** A payload of this length goes on in the next packet (MySQL internals manual, "Sending More Than 16Mb"). */
+/** A payload of this length continues in the next packet (MySQL internals manual, "Sending More Than 16Mb"). */
 const continuedLength = 0xffffff;
 
 const noBytes = Buffer.alloc(0);
@@ -10,8 +10,8 @@ const noBytes = Buffer.alloc(0);
 /** Takes the packets of a stream, in order. Bytes are only valid during a call. */
 export interface PacketReader {
   /**
-   * Takes the row packets in `kernel.input[from, to)` as `Kernel.encode` does, and leaves its results behind. Null while
-   * no rows are to come, or while they are not for the kernel.
+   * Takes the row packets in `kernel.input[from, to)` as `Kernel.encode` does, whose results remain readable. Null while no rows
+   * are expected, or the kernel cannot encode them.
    */
   readonly takeRows: ((from: number, to: number) => KernelStop) | null;
   /** Takes one packet's payload, `bytes[start, end)`. */
@@ -26,21 +26,21 @@ export interface PacketReader {
   payloadTooLarge(): void;
 }
 
-/** A payload that is put together because the kernel's memory does not hold it. */
+/** A payload that is assembled outside of the kernel's memory, which is too small for it. */
 interface LargePayload {
   bytes: Buffer;
   length: number;
-  /** What is still to come of the packet under way. */
+  /** Bytes of the current packet that have yet to arrive. */
   missing: number;
-  /** Whether another packet goes on with the payload. */
+  /** Whether the payload continues in another packet. */
   continued: boolean;
-  /** It is too large, or not wanted: its bytes are counted, and dropped. */
+  /** The payload is too large or not wanted: its bytes are counted and dropped. */
   dropped: boolean;
 }
 
 /**
- * Parts what a connection reads into packets. The bytes lie in the kernel's memory, which all connections of a thread
- * share; so what is left over at the end of a chunk is copied out, and back in front of the next:
+ * Splits the chunks that a connection reads into packets. The chunks are in the kernel's memory, which all connections of a thread
+ * share. So the rest at the end of a chunk is copied out, and back in front of the next chunk:
  *
  *     kernel.input   [ · · · · · · rest | next chunk · · · · · · ]
  *                                       ^ headroomBytes
@@ -49,7 +49,7 @@ export class PacketStream {
   readonly #kernel: Kernel;
   readonly #reader: PacketReader;
   readonly #payloadBytesMax: number;
-  /** The start of a packet that fits in the headroom; while paused, everything received. */
+  /** The start of a packet that fits in the headroom; while paused, all bytes received. */
   #rest: Buffer | null = null;
   #large: LargePayload | null = null;
   #paused = false;
@@ -60,7 +60,7 @@ export class PacketStream {
     this.#payloadBytesMax = payloadBytesMax;
   }
 
-  /** Takes `length` bytes that have been read to the kernel's read region. */
+  /** Takes `length` bytes that a socket has read to the kernel's memory. */
   received(length: number): void {
     const to = headroomBytes + length;
     if (this.#paused) {
@@ -73,7 +73,7 @@ export class PacketStream {
     this.#take(from, to);
   }
 
-  /** Takes bytes that lie elsewhere. */
+  /** Takes bytes from other memory. */
   write(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; at += readBytes) {
       const piece = bytes.subarray(at, at + readBytes);
@@ -86,19 +86,19 @@ export class PacketStream {
     return this.#paused;
   }
 
-  /** Drops the large payload that is being put together, what is still to come of it included. */
+  /** Drops the large payload that is being assembled, including the bytes that have yet to arrive. */
   dropLarge(): void {
     if (this.#large === null) return;
     this.#large.dropped = true;
     this.#large.bytes = noBytes;
   }
 
-  /** Hands out nothing more, even of what has been received, until `resume`. */
+  /** Passes no packets on until `resume`, not even those that were already received. */
   pause(): void {
     this.#paused = true;
   }
 
-  /** @returns whether it has been paused again, by what had been received before */
+  /** @returns whether a packet that had been received before has paused it again */
   resume(): boolean {
     this.#paused = false;
     const rest = this.#rest;
@@ -139,7 +139,7 @@ export class PacketStream {
         const isWanted = isTooLarge || length < largeRowBytesMin || this.#reader.wantsLarge(bytesMax);
         if (this.#paused) break;
         this.#large = {
-          // The length of a payload of several packets is not known before its last one. Memory that is not written to takes none.
+          // The length of a payload of several packets is known only with the last one. Memory that is never written is not resident.
           bytes: isWanted && !isTooLarge ? Buffer.allocUnsafeSlow(bytesMax) : noBytes,
           length: 0,
           missing: 0,
@@ -153,7 +153,7 @@ export class PacketStream {
     if (from < end) this.#keep(from, end);
   }
 
-  /** Makes ready for one more packet of the payload. */
+  /** Begins one more packet of the payload. */
   #extend(large: LargePayload, length: number): void {
     large.missing = length;
     large.continued = length === continuedLength;
@@ -165,7 +165,7 @@ export class PacketStream {
     this.#finish(large);
   }
 
-  /** @returns the position after what it took */
+  /** @returns the position after the bytes taken */
   #fill(large: LargePayload, from: number, end: number): number {
     const to = Math.min(end, from + large.missing);
     if (!large.dropped) this.#kernel.input.copy(large.bytes, large.length, from, to);

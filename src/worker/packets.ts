@@ -4,17 +4,17 @@ import type { ColumnDefinition } from './columns.ts';
 import { ServerError } from './failures.ts';
 
 /**
- * The packets that answer a COM_QUERY, other than rows (MySQL internals manual, "COM_QUERY Response"). `start` is the
+ * Reads the packets that answer a COM_QUERY, except rows (MySQL internals manual, "COM_QUERY Response"). `start` is the
  * first byte of the payload.
  */
 
 const inTransactionFlag = 0x0001;
 const moreResultsFlag = 0x0008;
 const sessionChangedFlag = 0x4000;
-/** The kinds of change that an OK packet may tell, as far as they are of interest. */
+/** The kinds of session change in an OK packet that are used. */
 const changeKind = { variable: 0, schema: 1, state: 2, characteristics: 4, transaction: 5 } as const;
 
-/** A cursor over one packet's payload; it reads the protocol's integers and strings. */
+/** A cursor over the payload of one packet that reads the protocol's integers and strings. */
 class PayloadReader {
   readonly #bytes: Buffer;
   #at: number;
@@ -76,7 +76,7 @@ class PayloadReader {
   }
 }
 
-/** The number of columns that the first packet of a result set announces. */
+/** The number of columns in the first packet of a result set. */
 export function readColumnCount(bytes: Buffer, start: number): number {
   return Number(new PayloadReader(bytes, start).integer());
 }
@@ -90,9 +90,9 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   const reader = new PayloadReader(bytes, start);
   const catalogStart = reader.at;
   reader.skipString();
-  // "def", in two or four bytes a character if character_set_results is of the kind of UTF-16.
+  // "def", in two or four bytes per character if character_set_results is UTF-16, UTF-32 or similar.
   const isWide = bytes.subarray(catalogStart + 1, reader.at).includes(0);
-  // The schema, and the table by its alias and its name.
+  // The schema, the table's alias and the table's name.
   for (let skipped = 0; skipped < 3; skipped++) reader.skipString();
   const nameBytes = reader.bytes();
   const name = nameBytes.toString();
@@ -121,14 +121,14 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   };
 }
 
-/** A statement that the database has prepared, and the counts of its placeholders and of the columns of its result. */
+/** A prepared statement, and the counts of its placeholders and of the columns of its result. */
 export interface Prepared {
   readonly id: number;
   readonly placeholders: number;
   readonly columns: number;
 }
 
-/** The first packet of what answers a COM_STMT_PREPARE that succeeded. */
+/** The first packet of the answer to a successful COM_STMT_PREPARE. */
 export function readPrepared(bytes: Buffer, start: number): Prepared {
   const reader = new PayloadReader(bytes, start);
   reader.skip(1);
@@ -137,32 +137,33 @@ export function readPrepared(bytes: Buffer, start: number): Prepared {
   return { id, columns, placeholders: reader.uint16() };
 }
 
-/** What a statement has changed in its session, of what the database was told to track. */
+/** The session changes of a statement, as far as the session tracker is enabled. */
 export interface SessionChanges {
-  /** System variables and their values now, in the order of their changes. */
+  /** System variables and their new values, in the order of the changes. */
   readonly variables: readonly (readonly [name: string, value: string])[];
-  /** The schema that is selected now, '' for none; null: the same as before. */
+  /** The newly selected schema, '' for none; null: unchanged. */
   readonly schema: string | null;
-  /** Something has changed, be it one of the above or what has no name here. */
+  /** The session has changed, possibly in a way that has no field here. */
   readonly state: boolean;
-  /** SQL that begins a transaction such as the next or the open one; '' for one like any; null: the same as before. */
+  /** SQL that begins a transaction like the next or the open one; '' for the defaults; null: unchanged. */
   readonly characteristics: string | null;
-  /** What the transaction has done so far (MySQL manual, "session_track_transaction_info"); null: the same as before. */
+  /** The state of the transaction (MySQL manual, "session_track_transaction_info"); null: unchanged. */
   readonly transaction: string | null;
 }
 
-export interface Ending {
+/** An OK packet, or the EOF packet at the end of rows. */
+export interface OkPacket {
   readonly outcome: Outcome;
   readonly moreResults: boolean;
   /**
-   * The statement has set character_set_client or character_set_results to something other than utf8mb4: `names` if it has
-   * done the same to character_set_connection, as SET NAMES does.
+   * The statement has set character_set_client or character_set_results to another character set than utf8mb4: `names` if it has
+   * also set character_set_connection, as SET NAMES does, else `text`.
    */
   readonly leftUtf8: 'names' | 'text' | null;
-  /** The statement has changed its session, in a way that the database was told to track. */
+  /** The statement has changed its session in a way that the session tracker covers. */
   readonly sessionChanged: boolean;
   readonly inTransaction: boolean;
-  /** How it has changed; null: the packet has no room to tell, and MySQL then keeps it for the next one that has. */
+  /** The changes; null: an EOF packet has no field for them, and MySQL reports them with the next OK packet. */
   readonly changes: SessionChanges | null;
 }
 
@@ -175,7 +176,7 @@ const noChanges: SessionChanges = {
 };
 
 /** An OK packet: the end of a statement without rows. */
-export function readOk(bytes: Buffer, start: number, end: number): Ending {
+export function readOk(bytes: Buffer, start: number, end: number): OkPacket {
   const reader = new PayloadReader(bytes, start);
   reader.skip(1);
   const affectedRows = reader.integer().toString();
@@ -193,14 +194,14 @@ export function readOk(bytes: Buffer, start: number, end: number): Ending {
   };
 }
 
-function leftUtf8({ variables }: SessionChanges): Ending['leftUtf8'] {
+function leftUtf8({ variables }: SessionChanges): OkPacket['leftUtf8'] {
   const left = variables.filter(([name, value]) => name.startsWith('character_set_') && value !== 'utf8mb4');
   const names = left.map(([name]) => name);
   if (!names.includes('character_set_client') && !names.includes('character_set_results')) return null;
   return names.includes('character_set_connection') ? 'names' : 'text';
 }
 
-/** The end of an OK packet (MySQL internals manual, "Session State Information"), behind its counts. */
+/** The part of an OK packet after its counts (MySQL internals manual, "Session State Information"). */
 function readChanges(reader: PayloadReader, packetEnd: number): SessionChanges {
   if (reader.at < packetEnd) reader.skipString();
   if (reader.at >= packetEnd) return noChanges;
@@ -221,7 +222,7 @@ function readChanges(reader: PayloadReader, packetEnd: number): SessionChanges {
 }
 
 /** An EOF packet: the end of a result set's rows. */
-export function readEof(bytes: Buffer, start: number): Ending {
+export function readEof(bytes: Buffer, start: number): OkPacket {
   const reader = new PayloadReader(bytes, start);
   reader.skip(1);
   const warnings = reader.uint16();
@@ -236,7 +237,7 @@ export function readEof(bytes: Buffer, start: number): Ending {
   };
 }
 
-/** Whether a packet that comes among rows is their end and no row: a first cell of 16 MiB begins with the same byte. */
+/** Whether a packet is the end of the rows and not a row. A row whose first cell has 16 MiB or more begins with the same byte. */
 export function isEof(bytes: Buffer, start: number, end: number): boolean {
   return bytes[start] === 0xfe && end - start < 9;
 }
@@ -245,7 +246,7 @@ export function isError(bytes: Buffer, start: number): boolean {
   return bytes[start] === 0xff;
 }
 
-/** An ERR packet: a code, its SQLSTATE behind a "#" (not before the login), and the message. */
+/** An ERR packet: a code, a "#" and the SQLSTATE (not before the login), and the message. */
 export function readError(bytes: Buffer, start: number, end: number): ServerError {
   const code = bytes.readUInt16LE(start + 1);
   if (bytes[start + 3] !== 0x23) return new ServerError(code, '', bytes.toString('utf8', start + 3, end));

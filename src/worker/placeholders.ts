@@ -9,19 +9,19 @@ export interface PositionalStatement {
 
 /** Why values do not fit the placeholders of a statement. */
 export type Misfit =
-  /** The name that has no value. */
+  /** A name without a value. */
   | { readonly missing: string }
-  /** Placeholders by position in the statement, as many as there are not values for. */
+  /** The number of placeholders by position, which differs from the number of values. */
   | { readonly placeholders: number }
-  /** With their lists expanded, there are more placeholders than allowed. */
+  /** With lists expanded, there are more placeholders than allowed. */
   | { readonly tooMany: true };
 
 /**
- * Puts `?` for each `:name`, and `?, ?` for a placeholder whose value is a list of two (see `findPlaceholders`). A name may occur
- * several times, and values without a placeholder are left out.
+ * Replaces each `:name` by `?`, and a placeholder whose value is a list of two by `?, ?` (see `findPlaceholders`). A name may occur
+ * several times. Values without a placeholder are ignored.
  * @param params values by name, or by position; a statement whose values by position contain no list stays as it is
  * @param placeholdersMax with lists expanded
- * @param known the placeholders of the statement; null: they are to be found
+ * @param known the placeholders of the statement; null: not searched for yet
  */
 export function positional(
   sql: string,
@@ -38,7 +38,7 @@ export function positional(
     const [at, end] = [found[index] as number, found[index + 1] as number];
     let value: ParamValue | undefined;
     if (isArray(params)) {
-      // A placeholder without a value is counted all the same.
+      // A placeholder without a value counts too.
       value = params[index / 2] ?? null;
     } else {
       const name = sql.slice(at + 1, end);
@@ -57,7 +57,7 @@ export function positional(
   return { sql: rewritten + sql.slice(copied), values };
 }
 
-/** Array.isArray knows no read-only ones. */
+/** The type of Array.isArray does not narrow to read-only arrays. */
 function isArray(params: Params): params is readonly ParamValue[] {
   return Array.isArray(params);
 }

@@ -1,16 +1,16 @@
-/** How far a statement is, as the database tells. */
+/** How far a statement is, as the database reports it. */
 export interface ScanState {
   /** Rows examined so far; null if the database gives no count. */
   readonly rows: number | null;
-  /** The optimizer's estimate of the rows to examine; null if it gives none, or none that can be added up. */
+  /** The optimizer's estimate of the rows to examine; null if there is none, or it cannot be summed up. */
   readonly estimatedRows: number | null;
 }
 
 /** One table of a join, in the order in which they are read. */
 interface Step {
-  /** Rows for each row of the tables before it. */
+  /** Rows per row of the tables before it. */
   readonly rows: number;
-  /** How many of them are left when the conditions on the table are applied. */
+  /** The percentage of rows that pass the conditions on the table. */
   readonly percentLeft: number;
 }
 
@@ -23,12 +23,12 @@ interface PlanTable {
   readonly r_rows?: number | null;
 }
 
-/** Plans that are longer are not read: few statements have them. */
+/** Longer plans, which few statements have, are not read. */
 const planCharsMax = 256 * 1024;
 
 /**
- * Reads the answer to SHOW ANALYZE FORMAT=JSON, MariaDB's plan of a statement that runs. A table that has been read `r_loops`
- * times has had `r_rows` rows on average.
+ * Reads the answer to SHOW ANALYZE FORMAT=JSON, MariaDB's plan of a running statement. A table has been read `r_loops` times, with
+ * `r_rows` rows on average.
  */
 export function readAnalyze(json: string): ScanState {
   const unknown = { rows: null, estimatedRows: null };
@@ -59,7 +59,7 @@ export function readAnalyze(json: string): ScanState {
 export function readExplain(lines: readonly (readonly (string | null)[])[]): number | null {
   const steps: Step[] = [];
   for (const [id, , table = null, , , , , , , rows = null, percentLeft, extra] of lines) {
-    // Of several SELECTs, the plan does not say how often each is run.
+    // With several SELECTs, the plan does not show how often each one is run.
     const isOfMany = id !== lines[0]?.[0] || table === null || table.startsWith('<');
     if (isOfMany || rows === null || extra?.includes('join buffer')) return null;
     steps.push({ rows: Number(rows), percentLeft: Number(percentLeft ?? 100) });

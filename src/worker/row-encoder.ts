@@ -15,16 +15,16 @@ import { binaryRowHeader, nullBitsOffset, nullPrefix, prefix2, prefix3, prefix8 
 import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
 import type { RowFormat } from './row-format.ts';
 
-/** A batch is emitted at this size, row ends included: larger ones delay rows, smaller ones cost more messages. */
+/** A batch is emitted at this size, row ends included. Larger batches delay rows; smaller ones need more messages. */
 export const batchBytes = 224 * 1024;
-/** A full batch, with slack for the rows that exceed `batchBytes`. */
+/** A full batch, with room for the rows that exceed `batchBytes`. */
 const bufferBytes = 256 * 1024;
-/** Output of one kernel call from this size on becomes a batch of its own, so that it is copied once. */
+/** If one kernel call returns this much, it becomes a batch of its own, which saves a copy. */
 const ownBatchBytes = 64 * 1024;
 /** The first buffer of a statement. Most results are smaller than one batch. */
 const firstBufferBytes = 8 * 1024;
 const firstRows = 256;
-/** Up to this size, JavaScript encodes a cell in less time than two copies to and from the kernel take. */
+/** Up to this size, JavaScript encodes a cell faster than it is copied to and from the kernel. */
 const smallCellBytes = 256;
 /** Keeps a buffer that was grown for one large cell from growing again for the bytes after it. */
 const growthSlackBytes = 1024;
@@ -40,8 +40,8 @@ const spareSpacesMax = 64;
 
 /**
  * Encodes row packets as batches of JSON: `[1,"a",null],[2,…]`. The packets are of MySQL's text protocol ("Text Resultset
- * Row": one length-encoded string or 0xfb per column) or of the binary one ("Binary Protocol Resultset Row": a byte of 0, a
- * bitmap of NULLs, and the other values). The kernel encodes rows that fit in its memory. Larger ones are encoded here, cell by
+ * Row": one length-encoded string or 0xfb per column) or of the binary protocol ("Binary Protocol Resultset Row": a byte of 0, a
+ * bitmap of NULLs, and the other values). The kernel encodes rows that fit in its memory. Larger rows are encoded here, cell by
  * cell, with the same result.
  */
 export class RowEncoder {
@@ -70,7 +70,7 @@ export class RowEncoder {
     this.#rowEnds = this.#first.rowEnds;
   }
 
-  /** Must be the last call: the first buffer goes to another encoder. */
+  /** Must be the last call, since another encoder reuses the first buffer. */
   release(): void {
     if (spareSpaces.length < spareSpacesMax) spareSpaces.push(this.#first);
   }

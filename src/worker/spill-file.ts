@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Batch } from '../wire/statement.ts';
 
-/** A batch as it lies in the file. */
+/** A batch in the file. */
 interface Extent {
   readonly position: number;
   readonly bytes: number;
@@ -11,13 +11,13 @@ interface Extent {
 }
 
 /**
- * Batches on disk, first in, first out. The file has no name from the moment it is open, so that nobody else can open it and
- * it goes with the process, however that ends. Each batch lies in it as it lay in memory.
+ * Batches on disk, first in, first out. The file is unlinked as soon as it is open: no other process can open it, and it
+ * disappears with this process, however that ends. Batches have the same bytes as in memory.
  */
 export class SpillFile {
   readonly #file: FileHandle;
   readonly #unread: Extent[] = [];
-  /** Where in `#unread` the next one to be read is; what is before it is dropped now and then. */
+  /** The index in `#unread` of the next batch to read. Entries before it are removed from time to time. */
   #next = 0;
   #bytes = 0;
 
@@ -26,7 +26,7 @@ export class SpillFile {
   }
 
   /**
-   * @param folder is made if there is none
+   * @param folder created if there is none
    * @throws Error of the file system
    */
   static async create(folder: string): Promise<SpillFile> {
@@ -34,7 +34,7 @@ export class SpillFile {
     const path = join(folder, randomBytes(12).toString('hex'));
     const file = await open(path, 'wx+', 0o600);
     try {
-      // A server that starts in the same folder sweeps it (see service.ts), and may have been faster.
+      // A server that starts with the same folder deletes the files in it (see service.ts), and may have been faster.
       await rm(path, { force: true });
     } catch (error) {
       await file.close();
@@ -48,13 +48,13 @@ export class SpillFile {
     return this.#unread.length - this.#next;
   }
 
-  /** What it takes on disk, what has been read included. */
+  /** Size on disk, including batches that have been read. */
   get bytes(): number {
     return this.#bytes;
   }
 
   /**
-   * Appends a batch, whose memory must stay as it is until then. One write at a time.
+   * Appends a batch, whose memory must not change meanwhile. One write at a time.
    * @throws Error of the file system
    */
   async write({ buffer, ...batch }: Batch): Promise<void> {
@@ -69,7 +69,7 @@ export class SpillFile {
   }
 
   /**
-   * The oldest batch that has not been read; there must be one. One read at a time.
+   * Reads the oldest batch that has not been read; there must be one. One read at a time.
    * @throws Error of the file system
    */
   async read(): Promise<Batch> {
@@ -88,7 +88,7 @@ export class SpillFile {
     return { ...extent.batch, buffer: bytes.buffer as ArrayBuffer };
   }
 
-  /** Gives the disk back, when what is under way is done. */
+  /** Frees the disk space after pending reads and writes. */
   async close(): Promise<void> {
     await this.#file.close();
   }

@@ -1,7 +1,7 @@
 import { firstWordOfText, type SqlText } from '../wire/sql-traits.ts';
-import type { Ending } from './packets.ts';
+import type { OkPacket } from './packets.ts';
 
-/** A system variable without a scope, and an equals sign behind it. */
+/** A system variable without a scope, followed by an equals sign. */
 const unscopedVariable = /@@(?!\s*(?:global|session|local)\b)[^=,()@]*=/i;
 const encoding = /\bcharacter_set_(?:client|results)\b|\bnames\b|\bcharset\b|\bcharacter\s+set\b/i;
 
@@ -9,7 +9,8 @@ const runsSet = /^(?:SET|CALL|EXECUTE|BEGIN|IF|CASE|LOOP|REPEAT|WHILE|FOR)$/;
 
 /**
  * Whether a statement may have set a system variable as `@@name`. MariaDB's session tracker reports `SET name`, `SET SESSION
- * name` and `SET @@session.name`, and nothing of `SET @@name`, alone or in a routine. A long text is not searched for that.
+ * name` and `SET @@session.name`, but not `SET @@name`, neither as a statement nor in a routine. A long text is assumed to have one
+ * if it contains `@@`.
  */
 export function setsUnscoped(text: SqlText): boolean {
   const { sql, traits } = text;
@@ -17,13 +18,13 @@ export function setsUnscoped(text: SqlText): boolean {
 }
 
 /** Whether a statement may have changed the encoding of requests or results without the database reporting it. */
-export function mayHideEncoding(text: SqlText, changes: Ending['changes']): boolean {
+export function mayHideEncoding(text: SqlText, changes: OkPacket['changes']): boolean {
   if (!mayRunSet(text) || !encoding.test(text.sql)) return false;
   const isReported = changes?.variables.some(([name]) => /^character_set_(?:client|results)$/.test(name)) === true;
   return !isReported || setsUnscoped(text);
 }
 
-/** By its first word; an executable comment may hold any. */
+/** Decided by the first word. An executable comment may contain any statement. */
 function mayRunSet(text: SqlText): boolean {
   const word = firstWordOfText(text);
   return word === null || runsSet.test(word);

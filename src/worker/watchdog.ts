@@ -1,45 +1,46 @@
 import type { WorkerLimits } from '../wire/messages.ts';
-import type { Control, Doing } from './control.ts';
+import type { AdminPool } from './admin-pool.ts';
 import { type DriverError, isAnswered } from './failures.ts';
+import { type ProcessState, processList } from './process-list.ts';
 
-/** How often it is looked whether something has come; more often if the database is to be asked often. */
+/** How often the connections are checked for activity; more often if `pingMs` is short. */
 const tickMsMax = 500;
 
-/** Looks at a connection that find it blocked, or done, and not a byte from it meanwhile, before it is given up. */
+/** A connection is given up after so many process lists in a row that contradict its silence. */
 const suspicionsMax = 2;
 
 export interface Awaited {
   /** The connection's id in the database. */
   readonly connection: number;
-  /** Changes with every sign of life. */
-  readonly signs: number;
+  /** See `Connection.activity`. */
+  readonly activity: number;
 }
 
-/** Somebody who may wait for the database. */
+/** A connection that may be waiting for the database. */
 export interface Watched {
-  /** null: nothing is awaited, or what comes is not read. */
+  /** null: no answer is expected, or the connection is paused. */
   readonly awaited: Awaited | null;
-  readonly control: Control;
+  readonly adminPool: AdminPool;
   giveUp(reason: string): void;
 }
 
-/** How long nothing has come, in the watchdog's own time, and what is known about it. */
+/** The silence of one connection. Times are the watchdog's own. */
 interface Silence {
-  signs: number | null;
+  activity: number | null;
   since: number;
-  /** When the database is asked next. */
+  /** When the process list is read next. */
   askAt: number;
   isAsked: boolean;
-  /** Since when the questions have had no answer; null if the last one had. */
+  /** The time of the first reading that failed; null if the last one did not. */
   unansweredSince: number | null;
   suspicions: number;
 }
 
 /**
- * Finds out when a link to the database has died without a word. A statement of which nothing has come for `pingMs` may be at
- * work for hours; so the database is asked, on another connection of the same user, what it does. The statement is
- * given up if nobody answers, or if the database is done with it or waits for us to read, and yet nothing comes.
- * One for all leases of a thread. Its time stands still while the thread is held up, since then nothing is read either.
+ * Detects connections that are dead although their sockets report no error. A statement may run for hours without an answer. So after
+ * `pingMs` of silence the process list is read on another connection of the same user. The connection is given up if that is not
+ * answered either, or if the process list shows that the database is done with the statement or waits for us to read. One watchdog
+ * serves all connections of a thread. Its clock stops while the thread is blocked, since then nothing is read.
  */
 export class Watchdog {
   readonly #limits: Pick<WorkerLimits, 'pingMs' | 'connectTimeoutMs'>;
@@ -47,9 +48,9 @@ export class Watchdog {
   readonly #silences = new Map<Watched, Silence>();
   #timer: NodeJS.Timeout | null = null;
   #now = 0;
-  #toldAt = 0;
-  /** How long the thread has been held up in all. */
-  #heldUpMs = 0;
+  #advancedAt = 0;
+  /** For how long the thread has been blocked in total. */
+  #blockedMs = 0;
 
   constructor(limits: Pick<WorkerLimits, 'pingMs' | 'connectTimeoutMs'>) {
     this.#limits = limits;
@@ -58,7 +59,7 @@ export class Watchdog {
 
   add(watched: Watched): void {
     this.#silences.set(watched, {
-      signs: null,
+      activity: null,
       since: 0,
       askAt: 0,
       isAsked: false,
@@ -66,7 +67,7 @@ export class Watchdog {
       suspicions: 0,
     });
     if (this.#timer !== null) return;
-    this.#toldAt = performance.now();
+    this.#advancedAt = performance.now();
     this.#timer = setInterval(() => this.#tick(), this.#tickMs).unref();
   }
 
@@ -78,52 +79,52 @@ export class Watchdog {
   }
 
   #tick(): void {
-    this.#tellTime();
-    /** One question for all statements of a login. */
-    const silent = new Map<Control, Map<number, Watched>>();
+    this.#advanceClock();
+    // The process list is read once per login.
+    const silent = new Map<AdminPool, Map<number, Watched>>();
     for (const [watched, silence] of this.#silences) {
       const { awaited } = watched;
-      if (awaited === null || awaited.signs !== silence.signs) {
-        this.#restart(silence, awaited?.signs ?? null);
+      if (awaited === null || awaited.activity !== silence.activity) {
+        this.#restart(silence, awaited?.activity ?? null);
       } else if (!silence.isAsked && this.#now >= silence.askAt) {
-        const { control } = watched;
-        silent.set(control, (silent.get(control) ?? new Map()).set(awaited.connection, watched));
+        const { adminPool } = watched;
+        silent.set(adminPool, (silent.get(adminPool) ?? new Map()).set(awaited.connection, watched));
       }
     }
-    for (const [control, asked] of silent) void this.#ask(control, asked);
+    for (const [pool, asked] of silent) void this.#ask(pool, asked);
   }
 
-  #restart(silence: Silence, signs: number | null): void {
-    silence.signs = signs;
+  #restart(silence: Silence, activity: number | null): void {
+    silence.activity = activity;
     silence.since = this.#now;
     silence.askAt = this.#now + this.#limits.pingMs;
     silence.unansweredSince = null;
     silence.suspicions = 0;
   }
 
-  /** @param asked by the ids of their connections */
-  async #ask(control: Control, asked: ReadonlyMap<number, Watched>): Promise<void> {
+  /** @param asked by the ids of the connections */
+  async #ask(pool: AdminPool, asked: ReadonlyMap<number, Watched>): Promise<void> {
     const askedAt = this.#now;
-    const heldUpMs = this.#heldUpMs;
+    const blockedMs = this.#blockedMs;
     for (const watched of asked.values()) this.#expectAnswer(watched, askedAt);
-    let doings: ReadonlyMap<number, Doing> | null = null;
+    let states: ReadonlyMap<number, ProcessState> | null = null;
     let isAlive = true;
     try {
-      doings = await control.look([...asked.keys()], this.#limits.pingMs);
+      states = await processList(pool, [...asked.keys()], this.#limits.pingMs);
     } catch (error) {
       isAlive = isAnswered(error as DriverError);
     }
-    this.#tellTime();
-    const wasHeldUp = this.#heldUpMs !== heldUpMs;
+    this.#advanceClock();
+    const wasBlocked = this.#blockedMs !== blockedMs;
     for (const [id, watched] of asked) {
       const silence = this.#silences.get(watched);
       if (silence === undefined) continue;
       silence.isAsked = false;
       const { awaited } = watched;
-      // Something has come while the question was under way.
-      if (awaited === null || awaited.signs !== silence.signs) this.#restart(silence, awaited?.signs ?? null);
-      else if (isAlive) this.#judge(watched, silence, doings === null ? null : (doings.get(id) ?? 'gone'), askedAt);
-      else this.#doubt(watched, silence, wasHeldUp);
+      // There was activity in the meantime.
+      if (awaited === null || awaited.activity !== silence.activity) this.#restart(silence, awaited?.activity ?? null);
+      else if (isAlive) this.#judge(watched, silence, states === null ? null : (states.get(id) ?? 'gone'), askedAt);
+      else this.#doubt(watched, silence, wasBlocked);
     }
   }
 
@@ -134,21 +135,21 @@ export class Watchdog {
     silence.unansweredSince ??= askedAt;
   }
 
-  /** @param doing null if the database has answered, but cannot tell */
-  #judge(watched: Watched, silence: Silence, doing: Doing | 'gone' | null, askedAt: number): void {
+  /** @param state null if the process list does not show the connection's id */
+  #judge(watched: Watched, silence: Silence, state: ProcessState | 'gone' | null, askedAt: number): void {
     silence.unansweredSince = null;
     silence.askAt = askedAt + this.#limits.pingMs;
-    const finding = doing === null ? null : suspicion(doing);
+    const finding = state === null ? null : suspicion(state);
     silence.suspicions = finding === null ? 0 : silence.suspicions + 1;
     if (silence.suspicions < suspicionsMax) return;
     watched.giveUp(`nothing has come from it for ${this.#secsOf(silence)} s, though the database ${finding}`);
   }
 
-  /** The question has had no answer. */
-  #doubt(watched: Watched, silence: Silence, wasHeldUp: boolean): void {
-    // Who was held up itself has not listened for the answer.
-    if (wasHeldUp) silence.unansweredSince = null;
-    // What is refused at once is asked again, as long as an answer may take.
+  /** The process list could not be read. */
+  #doubt(watched: Watched, silence: Silence, wasBlocked: boolean): void {
+    // While this thread was blocked, it could not receive the answer.
+    if (wasBlocked) silence.unansweredSince = null;
+    // An attempt that fails at once is repeated for as long as an answer may take.
     if (this.#now - (silence.unansweredSince ?? this.#now) < this.#limits.connectTimeoutMs) return;
     watched.giveUp(`nothing has come from it for ${this.#secsOf(silence)} s, and the database does not answer`);
   }
@@ -157,25 +158,25 @@ export class Watchdog {
     return Math.round((this.#now - since) / 1_000);
   }
 
-  #tellTime(): void {
+  #advanceClock(): void {
     const at = performance.now();
-    const passedMs = at - this.#toldAt;
+    const passedMs = at - this.#advancedAt;
     const countedMs = Math.min(passedMs, 2 * this.#tickMs);
-    this.#toldAt = at;
+    this.#advancedAt = at;
     this.#now += countedMs;
-    this.#heldUpMs += passedMs - countedMs;
+    this.#blockedMs += passedMs - countedMs;
   }
 }
 
 /**
- * What speaks against a statement of which nothing comes. Both servers show the state of writing to the client only for as
- * long as it takes, and not while they work on.
+ * Why the silence of a statement is suspicious. Both servers show the state of writing to the client only while they write, and not
+ * while they continue to work on the statement.
  * @returns null if the database is at work on it
  */
-function suspicion(doing: Doing | 'gone'): string | null {
-  if (doing === 'gone') return 'has ended the connection';
-  if (doing.command === 'Sleep') return 'is done with the statement, or has never had it';
-  // MariaDB's name of the state, and MySQL's.
-  if (doing.state === 'Writing to net' || doing.state === 'Sending to client') return 'waits for its rows to be read';
+function suspicion(state: ProcessState | 'gone'): string | null {
+  if (state === 'gone') return 'has ended the connection';
+  if (state.command === 'Sleep') return 'is done with the statement, or never received it';
+  // The names of the state in MariaDB and MySQL.
+  if (state.state === 'Writing to net' || state.state === 'Sending to client') return 'waits for its rows to be read';
   return null;
 }

@@ -51,12 +51,12 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
   }
 
   end(statement: number, rowsToCome = 0): void {
-    this.post({ type: 'news', statement, end: { ok: true, outcome, rowsToCome } });
+    this.post({ type: 'update', statement, end: { ok: true, outcome, rowsToCome } });
   }
 
   /** Says that a statement has succeeded and that the connection is ready for the next, in one message. */
   endAndIdle(statement: number, rowsToCome = 0): void {
-    this.post({ type: 'news', statement, end: { ok: true, outcome, rowsToCome }, idle: true });
+    this.post({ type: 'update', statement, end: { ok: true, outcome, rowsToCome }, idle: true });
   }
 
   /** @param received the number of the last statement that it had taken; all of them, unless something else is said */

@@ -47,7 +47,7 @@ t.test('the observer is told of columns, rows and the end in that order, also if
   const observer = new Recorder();
   lease.run(request, 'clean', observer);
   connection.post({
-    type: 'news',
+    type: 'update',
     statement: 1,
     columns: { number: 0, columns: [{ name: 'a', type: { name: 'Int32' }, nullable: false }] },
     batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
@@ -71,7 +71,7 @@ t.test('the end may say as well that the connection is ready, and then the obser
   lease.run(request, 'clean', observer);
   const idle = once(lease, 'idle');
   connection.post({
-    type: 'news',
+    type: 'update',
     statement: 1,
     columns: { number: 0, columns: [{ name: 'a', type: { name: 'Int32' }, nullable: false }] },
     batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
@@ -84,7 +84,7 @@ t.test('the end may say as well that the connection is ready, and then the obser
   const next = new Recorder();
   lease.run(request, 'clean', next);
   connection.post({
-    type: 'news',
+    type: 'update',
     statement: 2,
     end: { ok: false, failure: failureWith(1064) },
     idle: true,
@@ -149,7 +149,7 @@ for (const idle of [{ idle: true }, {}] as const) {
     observer.once('told', () => handle.cancel());
     const isIdle = once(lease, 'idle');
     connection.post({
-      type: 'news',
+      type: 'update',
       statement: 1,
       batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 },
       end: { ok: true, outcome, rowsToCome: 0 },
@@ -170,9 +170,9 @@ t.test('late messages of an earlier statement do not reach the one that runs', a
   await once(lease, 'idle');
   const second = new Recorder();
   lease.run({ ...request, sql: 'SELECT 2' }, 'keep', second);
-  connection.post({ type: 'news', statement: 1, batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 } });
+  connection.post({ type: 'update', statement: 1, batch: { buffer: new ArrayBuffer(8), length: 3, rows: 1 } });
   connection.post({ type: 'examined', statement: 1, rows: 77, estimatedRows: null });
-  connection.post({ type: 'news', statement: 1, end: { ok: false, failure: failureWith(1) } });
+  connection.post({ type: 'update', statement: 1, end: { ok: false, failure: failureWith(1) } });
   connection.post({ type: 'examined', statement: 2, rows: 5, estimatedRows: null });
   await second.hears('examined 5');
   t.strictSame(second.told, ['started', 'examined 5']);
@@ -317,7 +317,7 @@ t.test('a failure that the worker has told is not followed by another when the c
   lease.run(request, 'keep', observer);
   const lost = once(lease, 'lost');
   connection.post({
-    type: 'news',
+    type: 'update',
     statement: 1,
     end: { ok: false, failure: failureWith(1317) },
   });
@@ -368,7 +368,7 @@ t.test('columns that were told before come by their number', async (t) => {
   ].entries()) {
     const observer = new Recorder();
     lease.run(request, 'keep', observer);
-    connection.post({ type: 'news', statement: statement + 1, columns });
+    connection.post({ type: 'update', statement: statement + 1, columns });
     connection.endAndIdle(statement + 1);
     await observer.hears('ended');
     told.push(observer.told);
@@ -384,7 +384,7 @@ t.test('B1: columns that are too large to be remembered come without a number', 
   const observer = new Recorder();
   lease.run(request, 'keep', observer);
   const columns = [{ name: 'a', type: { name: 'Int32' as const }, nullable: false }];
-  connection.post({ type: 'news', statement: 1, columns: { columns } });
+  connection.post({ type: 'update', statement: 1, columns: { columns } });
   await observer.hears('columns a');
 });
 
@@ -392,13 +392,13 @@ t.test('columns of a statement that nobody listens to any more are known to the 
   const { lease, connection } = await openLease(t);
   lease.run(request, 'keep', new Recorder()).cancel();
   const columns = [{ name: 'a', type: { name: 'Int32' as const }, nullable: false }];
-  connection.post({ type: 'news', statement: 1, columns: { number: 0, columns } });
+  connection.post({ type: 'update', statement: 1, columns: { number: 0, columns } });
   const idle = once(lease, 'idle');
   connection.post({ type: 'idle' });
   await idle;
   const observer = new Recorder();
   lease.run(request, 'keep', observer);
-  connection.post({ type: 'news', statement: 2, columns: { number: 0 } });
+  connection.post({ type: 'update', statement: 2, columns: { number: 0 } });
   await observer.hears('columns a');
 });
 
@@ -426,15 +426,15 @@ t.test('rows that follow an end are told after it, and the next statement runs m
   const { lease, connection } = await openLease(t);
   const [first, second] = [new Recorder(), new Recorder()];
   const handle = lease.run(request, 'keep', first);
-  connection.post({ type: 'news', statement: 1, spilled: { rows: 5, bytes: 50 } });
+  connection.post({ type: 'update', statement: 1, spilled: { rows: 5, bytes: 50 } });
   connection.endAndIdle(1, 5);
   await once(lease, 'idle');
   lease.run({ ...request, sql: 'SELECT 2' }, 'keep', second);
   handle.credit(7, 3);
   t.match(await connection.got(({ type }) => type === 'credit'), { statement: 1, bytes: 7, rows: 3 });
-  connection.post({ type: 'news', statement: 1, batch: batchOf(2), fromDisk: true });
-  connection.post({ type: 'news', statement: 2, batch: batchOf(1) });
-  connection.post({ type: 'news', statement: 1, batch: batchOf(3) });
+  connection.post({ type: 'update', statement: 1, batch: batchOf(2), fromDisk: true });
+  connection.post({ type: 'update', statement: 2, batch: batchOf(1) });
+  connection.post({ type: 'update', statement: 1, batch: batchOf(3) });
   connection.endAndIdle(2);
   await once(lease, 'idle');
   t.strictSame(first.told, ['started', 'spilled 5, 50 bytes', 'ended, 5 to come', 'spilled rows 2', 'rows 3']);
@@ -458,10 +458,10 @@ t.test('rows that are to come can be cancelled, and lost, each without the other
   handles[0]?.cancel();
   handles[0]?.cancel();
   t.match(await connection.got(({ type }) => type === 'cancel'), { statement: 1 });
-  connection.post({ type: 'news', statement: 1, batch: batchOf(4), fromDisk: true });
-  connection.post({ type: 'news', statement: 2, end: { ok: false, failure: failureWith(90010) } });
-  connection.post({ type: 'news', statement: 2, batch: batchOf(4), fromDisk: true });
-  connection.post({ type: 'news', statement: 3, batch: batchOf(4), fromDisk: true });
+  connection.post({ type: 'update', statement: 1, batch: batchOf(4), fromDisk: true });
+  connection.post({ type: 'update', statement: 2, end: { ok: false, failure: failureWith(90010) } });
+  connection.post({ type: 'update', statement: 2, batch: batchOf(4), fromDisk: true });
+  connection.post({ type: 'update', statement: 3, batch: batchOf(4), fromDisk: true });
   await observers[2].hears('spilled rows 4');
   t.strictSame(observers[0].told, ['started', 'ended, 4 to come']);
   t.strictSame(observers[1].told, ['started', 'ended, 4 to come', 'failed 90010']);
@@ -482,8 +482,8 @@ t.test('a lease that is closed while rows are to come lets the connection go, an
   t.equal(connection.closed, false, 'the worker closes it when they are handed over');
   handle.credit(5, 5);
   await connection.got(({ type }) => type === 'credit');
-  connection.post({ type: 'news', statement: 2, end: { ok: false, failure: failureWith(1317) } });
-  connection.post({ type: 'news', statement: 1, batch: batchOf(3), fromDisk: true });
+  connection.post({ type: 'update', statement: 2, end: { ok: false, failure: failureWith(1317) } });
+  connection.post({ type: 'update', statement: 1, batch: batchOf(3), fromDisk: true });
   await trailing.hears('spilled rows 3');
   t.strictSame(trailing.told, ['started', 'ended, 3 to come', 'spilled rows 3']);
   t.strictSame(running.told, ['started'], 'of what ran nothing is told');
@@ -506,7 +506,7 @@ t.test('rows that are to come outlast the connection', async (t) => {
   lease.close();
   handle.credit(5, 5);
   t.match(await connection.got(({ type }) => type === 'credit'), { statement: 1 });
-  connection.post({ type: 'news', statement: 1, batch: batchOf(3), fromDisk: true });
+  connection.post({ type: 'update', statement: 1, batch: batchOf(3), fromDisk: true });
   await trailing.hears('spilled rows 3');
 });
 
@@ -522,7 +522,7 @@ t.test('a thread that dies takes the rows that were to come with it, and that is
     await once(lease, 'idle');
     lease.run(request, 'keep', read);
     connection.endAndIdle(2, 1);
-    connection.post({ type: 'news', statement: 2, batch: batchOf(1), fromDisk: true });
+    connection.post({ type: 'update', statement: 2, batch: batchOf(1), fromDisk: true });
     await read.hears('spilled rows 1');
     lease.run({ ...request, sql: 'DELETE FROM t' }, 'keep', running);
     const lost = once(lease, 'lost');
@@ -547,7 +547,7 @@ t.test(
     await lost;
     t.strictSame(observer.told, ['started'], 'it has not failed');
     const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
-    connection.post({ type: 'news', statement: 1, end: { ok: true, outcome, rowsToCome: 2 } });
+    connection.post({ type: 'update', statement: 1, end: { ok: true, outcome, rowsToCome: 2 } });
     await observer.hears('ended, 2 to come');
     connection.die();
     await observer.hears('failed 90010');
@@ -561,7 +561,7 @@ t.test('a lease knows whether its session is pinned, and so whether a statement 
   const observer = new Recorder();
   lease.run(request, 'hold', observer);
   const end = { ok: true, outcome, rowsToCome: 0 } as const;
-  connection.post({ type: 'news', statement: 1, end, session: state, idle: true });
+  connection.post({ type: 'update', statement: 1, end, session: state, idle: true });
   await once(lease, 'idle');
   t.strictSame(observer.told, ['started', `left ${JSON.stringify(state)}`, 'ended']);
   t.equal(lease.isPinned, true);
@@ -570,7 +570,7 @@ t.test('a lease knows whether its session is pinned, and so whether a statement 
   await once(lease, 'idle');
   t.equal(lease.isPinned, false, 'it is known of a statement that was cancelled too');
   lease.run(request, 'hold', new Recorder());
-  connection.post({ type: 'news', statement: 3, end, session: state, idle: true });
+  connection.post({ type: 'update', statement: 3, end, session: state, idle: true });
   await once(lease, 'idle');
   lease.run(request, 'clean', new Recorder());
   t.equal(lease.isPinned, false, 'a clean statement ends the state of the session');
@@ -581,7 +581,7 @@ for (const isHeld of [false, true]) {
     const { lease, connection } = await openLease(t);
     lease.run(request, 'hold', new Recorder());
     const session = { schema: null, variables: {}, inTransaction: isHeld, isHeld, isChanged: isHeld };
-    connection.post({ type: 'news', statement: 1, end: { ok: true, outcome, rowsToCome: 0 }, session, idle: true });
+    connection.post({ type: 'update', statement: 1, end: { ok: true, outcome, rowsToCome: 0 }, session, idle: true });
     await once(lease, 'idle');
     const observer = new Recorder();
     lease.run({ ...request, sql: 'SELECT 1' }, 'hold', observer);

@@ -152,7 +152,7 @@ async function openClientManaged({ sessions, workers }: Opened, client: string |
     session.run(request, recorder);
     const idle = once(session.lease, 'idle');
     connection.post({
-      ...{ type: 'news', statement: ++statement, session: state, idle: true },
+      ...{ type: 'update', statement: ++statement, session: state, idle: true },
       end: { ok: true, outcome, rowsToCome: 0 },
     });
     await idle;
@@ -232,7 +232,7 @@ t.test('a session that would be pinned beyond the limit ends, and the reason is 
   const { session, connection } = await openClientManaged(opened);
   const recorder = new Recorder();
   session.run(request, recorder);
-  connection.post({ type: 'news', statement: 1, session: begun, end: { ok: true, outcome, rowsToCome: 0 } });
+  connection.post({ type: 'update', statement: 1, session: begun, end: { ok: true, outcome, rowsToCome: 0 } });
   await connection.gone();
   t.equal(recorder.told.at(-1), 'ended', 'the end of its statement is told all the same');
   t.match(opened.sessions.whyEnded(session.id, 'anna'), /--sessions_per_user_max/);

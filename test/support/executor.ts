@@ -17,7 +17,7 @@ import type {
 } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
 import { type Batch, type Column, noExtras, type SessionState, type StatementExtras } from '#src/wire/statement.js';
-import type { Control } from '#src/worker/control.js';
+import type { AdminPool } from '#src/worker/admin-pool.js';
 import { Executor } from '#src/worker/executor.js';
 import { Watchdog } from '#src/worker/watchdog.js';
 import type { DatabaseServer } from './servers.ts';
@@ -29,8 +29,8 @@ const MiB = 1024 * 1024;
 export type More = Partial<Omit<ToWorker & { type: 'execute' }, 'type' | 'statement' | 'sql' | 'extras'>> &
   Partial<StatementExtras>;
 
-/** What has been told of one statement. */
-export interface Told {
+/** What has been reported one statement. */
+export interface Reported {
   columns: readonly Column[] | null;
   /** The JSON of the batches, in order. */
   batches: string[];
@@ -38,7 +38,7 @@ export interface Told {
   bytes: number;
   spilled: { rows: number; bytes: number };
   end: StatementEnd | null;
-  /** What it has left its session in, told with its end. */
+  /** The state that it has left its session in, reported with its end. */
   session: SessionState | null;
   /** The kinds of the messages, in order. */
   order: string[];
@@ -56,7 +56,7 @@ export class Peer {
   readonly channel: Channel<ToWorker, FromWorker>;
   readonly spillUsage: SpillUsage;
   readonly messages: FromWorker[] = [];
-  readonly #told = new Map<number, Told>();
+  readonly #reported = new Map<number, Reported>();
   readonly #columns: (readonly Column[])[] = [];
   #statement = 0;
   closed = false;
@@ -90,18 +90,18 @@ export class Peer {
   }
 
   /** Runs a statement until the connection is ready for the next one. */
-  async run(sql: string, more: More = {}): Promise<Told> {
+  async run(sql: string, more: More = {}): Promise<Reported> {
     const idles = this.idles;
     const statement = this.start(sql, more);
     await until(() => this.idles > idles || this.closed);
     if (this.closed) throw new Error(`the connection is gone: ${JSON.stringify(this.messages.at(-1))}`);
-    return this.told(statement);
+    return this.reported(statement);
   }
 
-  told(statement: number): Told {
-    let told = this.#told.get(statement);
-    if (told === undefined) {
-      told = {
+  reported(statement: number): Reported {
+    let reported = this.#reported.get(statement);
+    if (reported === undefined) {
+      reported = {
         columns: null,
         batches: [],
         rows: 0,
@@ -111,9 +111,9 @@ export class Peer {
         session: null,
         order: [],
       };
-      this.#told.set(statement, told);
+      this.#reported.set(statement, reported);
     }
-    return told;
+    return reported;
   }
 
   #take(message: FromWorker): void {
@@ -121,29 +121,29 @@ export class Peer {
     if (message.type === 'large_row' && message.bytes > 0 && this.grantsLargeRows) {
       this.post({ type: 'room', statement: message.statement });
     }
-    if (message.type === 'idle' || (message.type === 'news' && message.idle)) this.idles++;
-    if (message.type !== 'news') return;
-    const told = this.told(message.statement);
-    told.order.push(Object.keys(message).slice(2).join('+'));
+    if (message.type === 'idle' || (message.type === 'update' && message.idle)) this.idles++;
+    if (message.type !== 'update') return;
+    const reported = this.reported(message.statement);
+    reported.order.push(Object.keys(message).slice(2).join('+'));
     if (message.columns !== undefined) {
       const { columns } = message.columns;
       if (!('number' in message.columns)) {
-        told.columns = message.columns.columns;
+        reported.columns = message.columns.columns;
       } else {
         const { number } = message.columns;
         if (columns !== undefined) this.#columns[number] = columns;
-        told.columns = this.#columns[number] ?? null;
+        reported.columns = this.#columns[number] ?? null;
       }
     }
     if (message.batch !== undefined) {
-      told.batches.push(textOf(message.batch));
-      told.rows += message.batch.rows;
-      told.bytes += message.batch.buffer.byteLength;
+      reported.batches.push(textOf(message.batch));
+      reported.rows += message.batch.rows;
+      reported.bytes += message.batch.buffer.byteLength;
     }
-    told.spilled.rows += message.spilled?.rows ?? 0;
-    told.spilled.bytes += message.spilled?.bytes ?? 0;
-    if (message.end !== undefined) told.end = message.end;
-    if (message.session !== undefined) told.session = message.session;
+    reported.spilled.rows += message.spilled?.rows ?? 0;
+    reported.spilled.bytes += message.spilled?.bytes ?? 0;
+    if (message.end !== undefined) reported.end = message.end;
+    if (message.session !== undefined) reported.session = message.session;
   }
 }
 
@@ -170,25 +170,25 @@ export function task(server: DatabaseServer, database: string | null, limits: Pa
   };
 }
 
-/** An executor in this thread, which opens its connection, and what it tells. */
+/** An executor in this thread that opens its connection, and the other end of its channel. */
 export function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof task>): Peer {
   const spillUsage = SpillUsage.forThreads(1, limits.spill.totalBytesMax);
   const { port1, port2 } = new MessageChannel();
   const link = new Link<ToWorker, FromWorker>(port1);
-  const controls = new Map<string, Control>();
+  const adminPools = new Map<string, AdminPool>();
   new Link<FromWorker, ToWorker>(port2, (channel) => {
     void new Executor(
       channel,
       login,
       { address, limits },
-      { controls, spillUsage, watchdog: new Watchdog(limits) },
+      { adminPools, spillUsage, watchdog: new Watchdog(limits) },
     ).open();
   });
   t.teardown(async () => {
     const closed = once(port2, 'close');
     link.close();
     await closed;
-    for (const control of controls.values()) control.close();
+    for (const pool of adminPools.values()) pool.close();
   });
   const peer = new Peer(link.open(), spillUsage);
   peer.post({ type: 'open', login });
@@ -200,7 +200,7 @@ export interface OpenOptions {
   readonly withDatabase?: boolean;
 }
 
-/** What an executor tells on a database of its own, which it enters unless told otherwise, with its connection's id. */
+/** An executor with a database of its own, which it enters by default, and the id of its connection. */
 export async function open(
   t: Test,
   server: DatabaseServer,

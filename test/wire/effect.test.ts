@@ -21,7 +21,7 @@ const statements: Record<Effect, readonly string[]> = {
     'SELECT/* x */1',
     "SELECT'a'",
   ],
-  whole: [
+  atomic: [
     'INSERT INTO t VALUES (1)',
     'Insert Into t Select 1',
     'UPDATE t SET a = 1',
@@ -51,7 +51,7 @@ const statements: Record<Effect, readonly string[]> = {
     'with a as (select 1) update t set b = 1',
     'WITH a AS (SELECT 1) REPLACE INTO t SELECT * FROM a',
   ],
-  parts: [
+  partial: [
     'DROP TABLE a, b',
     'CREATE OR REPLACE TABLE t (a INT)',
     'create /* x */ or -- y\n replace temporary table t (a INT)',
@@ -77,7 +77,7 @@ const statements: Record<Effect, readonly string[]> = {
     "'SELECT 1'",
     '@SELECT',
   ],
-  block: [
+  compound: [
     'CALL p()',
     'EXECUTE p',
     "EXECUTE IMMEDIATE 'SELECT 1'",
@@ -119,8 +119,8 @@ t.test('the first words of a statement tell what it may do', async (t) => {
 t.test('blanks, comments and parentheses before it are passed over', async (t) => {
   for (const comment of comments) {
     t.equal(effectOf(`${comment}SELECT 1`), 'read', JSON.stringify(comment));
-    t.equal(effectOf(`${comment}UPDATE t SET a = 1`), 'whole', JSON.stringify(comment));
-    t.equal(effectOf(`${comment}CALL p()`), 'block', JSON.stringify(comment));
+    t.equal(effectOf(`${comment}UPDATE t SET a = 1`), 'atomic', JSON.stringify(comment));
+    t.equal(effectOf(`${comment}CALL p()`), 'compound', JSON.stringify(comment));
   }
   t.equal(effectOf('((SELECT 1) UNION (SELECT 2))'), 'read');
   t.equal(effectOf('( /* x */ (\nSELECT 1))'), 'read');
@@ -134,18 +134,18 @@ t.test('blanks, comments and parentheses before it are passed over', async (t) =
 });
 
 t.test('what only looks like a comment is none', async (t) => {
-  for (const sql of ['--SELECT 1', '-SELECT 1', '/SELECT 1', '*/SELECT 1']) t.equal(effectOf(sql), 'parts', sql);
-  t.equal(effectOf('/* SELECT 1'), 'parts', 'a comment without an end holds all');
-  t.equal(effectOf('-- SELECT 1'), 'parts');
-  t.equal(effectOf('# SELECT 1'), 'parts');
+  for (const sql of ['--SELECT 1', '-SELECT 1', '/SELECT 1', '*/SELECT 1']) t.equal(effectOf(sql), 'partial', sql);
+  t.equal(effectOf('/* SELECT 1'), 'partial', 'a comment without an end holds all');
+  t.equal(effectOf('-- SELECT 1'), 'partial');
+  t.equal(effectOf('# SELECT 1'), 'partial');
 });
 
 t.test('an executable comment may hold anything', async (t) => {
   for (const sql of ['/*! CALL p() */', '/*!50000 SELECT 1 */', '/*M! SELECT 1 */', '/*M!100000 CALL p() */']) {
-    t.equal(effectOf(sql), 'block', sql);
-    t.equal(effectOf(` -- x\n${sql}`), 'block');
+    t.equal(effectOf(sql), 'compound', sql);
+    t.equal(effectOf(` -- x\n${sql}`), 'compound');
   }
-  t.equal(effectOf("SELECT 1 /*! INTO OUTFILE '/f' */"), 'whole');
+  t.equal(effectOf("SELECT 1 /*! INTO OUTFILE '/f' */"), 'atomic');
 });
 
 t.test('a statement of any size is judged in no time', async (t) => {

@@ -38,20 +38,20 @@ t.test('of anything else that is interrupted nobody knows, and that is said', as
 });
 
 t.test('a statement whose rows are lost after it has succeeded is committed, unless it was a read', async (t) => {
-  t.strictSame(undelivered(passing, 'whole'), {
+  t.strictSame(undelivered(passing, 'atomic'), {
     ...told,
     outcome: 'committed',
     retryable: false,
   });
-  t.strictSame(undelivered(passing, 'block'), { ...told, outcome: 'committed', retryable: false });
+  t.strictSame(undelivered(passing, 'compound'), { ...told, outcome: 'committed', retryable: false });
   t.strictSame(undelivered(passing, 'read'), { ...told, outcome: 'rolled_back', retryable: true });
 });
 
 t.test('what the database says has failed it has taken back, if it takes back statements of that kind', async (t) => {
   t.equal(outcomeOfError('read'), 'rolled_back');
-  t.equal(outcomeOfError('whole'), 'rolled_back');
-  t.equal(outcomeOfError('parts'), 'unknown');
-  t.equal(outcomeOfError('block'), 'unknown');
+  t.equal(outcomeOfError('atomic'), 'rolled_back');
+  t.equal(outcomeOfError('partial'), 'unknown');
+  t.equal(outcomeOfError('compound'), 'unknown');
 });
 
 t.test('our causes have the codes of the protocol, and say which of them pass', async (t) => {

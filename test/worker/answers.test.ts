@@ -13,34 +13,34 @@ import {
 } from '../support/answer-packets.ts';
 import { encodedInteger, rowPayload } from '../support/row-packets.ts';
 
-/** Writes down what it is told. */
+/** Records its calls. */
 class Recorder implements ResultSink {
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
 
   readonly definitions: (readonly ColumnDefinition[])[] = [];
   sessionChanged: boolean | undefined;
 
   columns(definitions: readonly ColumnDefinition[]): void {
     this.definitions.push(definitions);
-    this.told.push(`columns ${definitions.map(({ name }) => name).join()}`);
+    this.reported.push(`columns ${definitions.map(({ name }) => name).join()}`);
   }
 
   row(bytes: Buffer, start: number, end: number): void {
-    this.told.push(`row ${bytes.toString('latin1', start, Math.min(end, start + 20))}`);
+    this.reported.push(`row ${bytes.toString('latin1', start, Math.min(end, start + 20))}`);
   }
 
   rowTooLarge(): void {
-    this.told.push('row too large');
+    this.reported.push('row too large');
   }
 
   ended({ outcome, moreResults, sessionChanged }: Parameters<ResultSink['ended']>[0]): void {
     this.sessionChanged = sessionChanged;
     const { affectedRows, lastInsertId, warnings } = outcome;
-    this.told.push(`ended ${affectedRows} ${lastInsertId} ${warnings}${moreResults ? ', more results' : ''}`);
+    this.reported.push(`ended ${affectedRows} ${lastInsertId} ${warnings}${moreResults ? ', more results' : ''}`);
   }
 
   failed(error: Parameters<ResultSink['failed']>[0]): void {
-    this.told.push(`failed ${error.errno} ${error.sqlState} ${error.sqlMessage ?? error.message}`);
+    this.reported.push(`failed ${error.errno} ${error.sqlState} ${error.sqlMessage ?? error.message}`);
   }
 }
 
@@ -64,7 +64,7 @@ t.test('an answer without rows is one OK packet', (t) => {
   const answer = new StatementAnswer(sink, false);
   t.equal(answer.takeRows, null);
   t.strictSame(give(answer, [okPayload({ affectedRows: 300, insertId: 70_000, warnings: 2 })]), [0]);
-  t.strictSame(sink.told, ['ended 300 70000 2']);
+  t.strictSame(sink.reported, ['ended 300 70000 2']);
   t.end();
 });
 
@@ -73,23 +73,23 @@ t.test('an answer with rows is columns, rows and their end', (t) => {
   const rows = [rowPayload([Buffer.from('abc'), null]), rowPayload([null, null]), rowPayload([Buffer.alloc(0), null])];
   const payloads = [...twoColumns, ...rows, eofPayload({ warnings: 3 })];
   t.strictSame(give(new StatementAnswer(sink, false), payloads), [payloads.length - 1]);
-  t.strictSame(sink.told, ['columns c0,c1', 'row \x03abc\xfb', 'row \xfb\xfb', 'row \x00\xfb', 'ended 0 null 3']);
+  t.strictSame(sink.reported, ['columns c0,c1', 'row \x03abc\xfb', 'row \xfb\xfb', 'row \x00\xfb', 'ended 0 null 3']);
 
   const none = new Recorder();
   t.strictSame(give(new StatementAnswer(none, false), [...oneColumn, eofPayload()]), [oneColumn.length]);
-  t.strictSame(none.told, ['columns c0', 'ended 0 null 0']);
+  t.strictSame(none.reported, ['columns c0', 'ended 0 null 0']);
   t.end();
 });
 
-t.test('the columns of a wide result are told at once', (t) => {
+t.test('the columns of a wide result are reported at once', (t) => {
   const sink = new Recorder();
   const payloads = columnPayloads(new Array(300).fill(cellKind.number));
   const answer = new StatementAnswer(sink, false);
   t.strictSame(give(answer, payloads.slice(0, -1)), []);
-  t.strictSame(sink.told, [], 'not before their end');
+  t.strictSame(sink.reported, [], 'not before their end');
   t.strictSame(give(answer, payloads.slice(-1)), []);
-  t.equal(sink.told.length, 1);
-  t.match(sink.told[0], /^columns c0,c1,.*,c299$/);
+  t.equal(sink.reported.length, 1);
+  t.match(sink.reported[0], /^columns c0,c1,.*,c299$/);
   t.end();
 });
 
@@ -109,7 +109,7 @@ t.test('several results end with the last of them', (t) => {
     okPayload({ affectedRows: 2 }),
   ];
   t.strictSame(give(new StatementAnswer(sink, false), payloads), [payloads.length - 1]);
-  t.strictSame(sink.told, [
+  t.strictSame(sink.reported, [
     'columns c0',
     'row \x01a',
     'columns c0,c1',
@@ -173,7 +173,7 @@ t.test('the same columns are the same definitions, and others are not', (t) => {
 
 t.test('an error ends the answer, wherever it comes', (t) => {
   const failed = 'failed 1317 70100 Query execution was interrupted é';
-  for (const [payloads, told] of [
+  for (const [payloads, reported] of [
     [[], []],
     [oneColumn.slice(0, -1), []],
     [oneColumn, ['columns c0']],
@@ -189,7 +189,7 @@ t.test('an error ends the answer, wherever it comes', (t) => {
   ] as const) {
     const sink = new Recorder();
     t.strictSame(give(new StatementAnswer(sink, false), [...payloads, killed]), [payloads.length]);
-    t.strictSame(sink.told, [...told, failed]);
+    t.strictSame(sink.reported, [...reported, failed]);
   }
   t.end();
 });
@@ -201,9 +201,9 @@ t.test('a row that begins as the end of rows does is a row', (t) => {
   const sink = new Recorder();
   const payloads = [...oneColumn, long, text('b'), eofPayload()];
   t.strictSame(give(new StatementAnswer(sink, false), payloads), [payloads.length - 1]);
-  t.equal(sink.told.length, 4);
-  t.equal(sink.told[1], `row \xfe\x00\x00\x00\x01\x00\x00\x00\x00${'x'.repeat(11)}`);
-  t.strictSame(sink.told.slice(2), ['row \x01b', 'ended 0 null 0']);
+  t.equal(sink.reported.length, 4);
+  t.equal(sink.reported[1], `row \xfe\x00\x00\x00\x01\x00\x00\x00\x00${'x'.repeat(11)}`);
+  t.strictSame(sink.reported.slice(2), ['row \x01b', 'ended 0 null 0']);
   t.end();
 });
 
@@ -238,13 +238,13 @@ t.test('rows are for the kernel from the end of the columns to the end of the ro
   t.end();
 });
 
-t.test('what is too large, and why no more will come, is told', (t) => {
+t.test('a payload that is too large, and a lost connection, are reported', (t) => {
   const sink = new Recorder();
   const answer = new StatementAnswer(sink, false);
   give(answer, oneColumn);
   answer.payloadTooLarge();
   answer.failed(new Error('the cable was cut'));
-  t.strictSame(sink.told, ['columns c0', 'row too large', 'failed undefined undefined the cable was cut']);
+  t.strictSame(sink.reported, ['columns c0', 'row too large', 'failed undefined undefined the cable was cut']);
   t.end();
 });
 
@@ -254,7 +254,7 @@ t.test('a request for a file is refused', (t) => {
     const answer = new StatementAnswer(sink, false);
     const request = Buffer.from('\xfb/etc/passwd', 'latin1');
     t.throws(() => give(answer, [...before, request]), LocalInfileError);
-    t.strictSame(sink.told, [], 'whoever reads the packets tells');
+    t.strictSame(sink.reported, [], 'the reader of the packets reports the error');
   }
   t.end();
 });
@@ -310,7 +310,7 @@ t.test('a command whose answer will not come says why, and has nothing for the k
   t.end();
 });
 
-t.test('the answer to a prepare tells the counts when all of it is there', (t) => {
+t.test('the answer to a prepare has the counts when it is complete', (t) => {
   for (const [placeholders, columns, behind] of [
     [0, 0, []],
     [2, 0, twoColumns.slice(1)],
@@ -321,35 +321,35 @@ t.test('the answer to a prepare tells the counts when all of it is there', (t) =
     head.writeUInt32LE(4_000_000_001, 1);
     head.writeUInt16LE(columns, 5);
     head.writeUInt16LE(placeholders, 7);
-    const told: unknown[] = [];
+    const reported: unknown[] = [];
     const answer = new PrepareAnswer(
-      (prepared) => told.push(prepared),
-      (error) => told.push(error),
+      (prepared) => reported.push(prepared),
+      (error) => reported.push(error),
     );
     t.strictSame(give(answer, [head, ...behind]), [behind.length]);
-    t.strictSame(told, [{ id: 4_000_000_001, columns, placeholders }]);
+    t.strictSame(reported, [{ id: 4_000_000_001, columns, placeholders }]);
   }
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   const answer = new PrepareAnswer(
     () => t.fail('it has failed'),
-    (error) => told.push(error.errno),
+    (error) => reported.push(error.errno),
   );
   t.strictSame(give(answer, [killed]), [0]);
-  t.strictSame(told, [1317]);
+  t.strictSame(reported, [1317]);
   t.end();
 });
 
-t.test('the end of a command without rows is told to who wants to know', (t) => {
-  const told: unknown[] = [];
+t.test('the OK packet of a command without rows is passed on if it is wanted', (t) => {
+  const reported: unknown[] = [];
   const answer = (): PlainAnswer =>
     new PlainAnswer(
-      (error) => told.push(error?.errno ?? 'done'),
+      (error) => reported.push(error?.errno ?? 'done'),
       () => {},
-      ({ inTransaction }) => told.push(inTransaction),
+      ({ inTransaction }) => reported.push(inTransaction),
     );
   give(answer(), [okPayload({ status: 1 })]);
   give(answer(), [...oneColumn, text('x'), eofPayload()]);
   give(answer(), [killed]);
-  t.strictSame(told, [true, 'done', 'done', 1317]);
+  t.strictSame(reported, [true, 'done', 'done', 1317]);
   t.end();
 });

@@ -12,7 +12,7 @@ import { allFormats } from '../support/cells.ts';
 import { pick, type Random, seeded } from '../support/random.ts';
 import { type DatabaseKind, type DatabaseServer, sharedServers } from '../support/servers.ts';
 
-// Both servers share the machine with whatever else it does.
+// Both servers share the machine with other processes.
 t.setTimeout(540_000);
 
 /*

@@ -297,7 +297,7 @@ t.test('random rows are the same by the kernel and by the plain encoder', (t) =>
   t.end();
 });
 
-t.test('a value that reaches past its packet is an error, whatever lies behind', (t) => {
+t.test('a value that reaches past its packet is an error, also if other bytes follow', (t) => {
   const random = seeded(t);
   let errors = 0;
   for (let round = 0; round < 3_000; round++) {

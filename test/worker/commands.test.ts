@@ -55,7 +55,7 @@ t.test('a statement that was prepared is run with its values, and closed', (t) =
   t.end();
 });
 
-t.test('long values are told by their lengths, and go on in further packets', (t) => {
+t.test('long values have long length prefixes, and continue in further packets', (t) => {
   const others = new Pipeline([{ type: 'ping' }]).bytes;
   const head = 10 + 1 + 1 + 2;
   for (const [length, prefix] of [

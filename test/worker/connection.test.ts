@@ -13,9 +13,10 @@ import type { DatabaseAddress } from '#src/wire/messages.js';
 import type { ResultSink } from '#src/worker/answers.js';
 import { cellKind } from '#src/worker/cells.js';
 import { Pipeline } from '#src/worker/commands.js';
-import { Connection, type ConnectOptions } from '#src/worker/connection.js';
+import { Connection } from '#src/worker/connection.js';
+import type { ConnectOptions } from '#src/worker/driver.js';
 import { connectRefusal, type DriverError } from '#src/worker/failures.js';
-import type { Ending } from '#src/worker/packets.js';
+import type { OkPacket } from '#src/worker/packets.js';
 import {
   columnPayloads,
   continuedLength,
@@ -27,7 +28,7 @@ import {
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 
-// Both servers share the machine with whatever else it does.
+// Both servers share the machine with other processes.
 t.setTimeout(540_000);
 
 const MiB = 1024 * 1024;
@@ -61,9 +62,9 @@ interface Inside extends EventEmitter {
 
 /** A result, written down. */
 class Result implements ResultSink {
-  readonly told: string[] = [];
-  readonly end: Promise<Ending>;
-  #ended: (ending: Ending) => void = () => {};
+  readonly reported: string[] = [];
+  readonly end: Promise<OkPacket>;
+  #ended: (packet: OkPacket) => void = () => {};
   #failed: (error: DriverError) => void = () => {};
 
   constructor() {
@@ -76,24 +77,24 @@ class Result implements ResultSink {
   }
 
   columns(definitions: Parameters<ResultSink['columns']>[0]): void {
-    this.told.push(`columns ${definitions.map(({ name }) => name).join()}`);
+    this.reported.push(`columns ${definitions.map(({ name }) => name).join()}`);
   }
 
   row(bytes: Buffer, start: number, end: number): void {
-    this.told.push(`row ${bytes.toString('utf8', start, end)}`);
+    this.reported.push(`row ${bytes.toString('utf8', start, end)}`);
   }
 
   rowTooLarge(): void {
-    this.told.push('row too large');
+    this.reported.push('row too large');
   }
 
-  ended(ending: Ending): void {
-    this.told.push('ended');
-    this.#ended(ending);
+  ended(packet: OkPacket): void {
+    this.reported.push('ended');
+    this.#ended(packet);
   }
 
   failed(error: DriverError): void {
-    this.told.push(`failed ${error.errno}`);
+    this.reported.push(`failed ${error.errno}`);
     this.#failed(error);
   }
 }
@@ -134,7 +135,7 @@ for (const server of await sharedServers()) {
       t.equal(inside._mariadbExtendedMetadata, kind === 'mariadb');
       t.equal(`${inside.threadId}`, await connectionId(inside));
 
-      // Whatever comes now is for whoever stands in for its parser, and that is looked up for each chunk.
+      // From now on the parser that replaces the driver's receives every chunk; it is looked up for each one.
       t.match(await answerOf(inside, "SELECT 'abc'"), [
         Buffer.of(1),
         {},
@@ -161,7 +162,7 @@ for (const server of await sharedServers()) {
   }
 
   for (const [way, address] of ways) {
-    t.test(`a statement's columns, rows and end are told in order (${way})`, async (t) => {
+    t.test(`a statement's columns, rows and end are reported in order (${way})`, async (t) => {
       const connection = await open(t, address);
       t.equal(connection.isMariadb, kind === 'mariadb');
       t.equal(connection.isIdle, true);
@@ -177,12 +178,12 @@ for (const server of await sharedServers()) {
         changes: null,
       });
       t.equal(connection.isIdle, true);
-      t.strictSame(result.told, ['columns a,b', 'row \u00011\u0002é', `row \u00012\ufffd`, 'ended']);
+      t.strictSame(result.reported, ['columns a,b', 'row \u00011\u0002é', `row \u00012\ufffd`, 'ended']);
       t.strictSame(await connection.query("SELECT 'x', NULL, ''"), [['x', null, '']]);
       const done = new Result();
       connection.execute('DO 1', done);
       t.equal((await done.end).outcome.affectedRows, '0');
-      t.strictSame(done.told, ['ended']);
+      t.strictSame(done.reported, ['ended']);
     });
 
     t.test(`an error is the server's own, and the connection goes on after it (${way})`, async (t) => {
@@ -208,8 +209,8 @@ for (const server of await sharedServers()) {
       const result = new Result();
       connection.execute('SELECT 1 UNION ALL SELECT (SELECT 1 UNION ALL SELECT 2)', result);
       t.match(await result.end.catch((error: unknown) => error), { errno: 1242, sqlState: '21000' });
-      t.ok(result.told.length <= 3);
-      t.equal(result.told.at(-1), 'failed 1242');
+      t.ok(result.reported.length <= 3);
+      t.equal(result.reported.at(-1), 'failed 1242');
       t.strictSame(await connection.query('SELECT 5'), [['5']]);
     });
 
@@ -231,7 +232,7 @@ for (const server of await sharedServers()) {
       t.strictSame(await connection.query('SELECT @x'), [['1']]);
       t.strictSame(await errors, [null]);
       t.strictSame(
-        results.map(({ told }) => told),
+        results.map(({ reported }) => reported),
         [
           ['columns 1', 'row \u00011', 'ended'],
           ['failed 1054'],
@@ -257,7 +258,7 @@ for (const server of await sharedServers()) {
       await t.rejects(result.end);
       await waiting;
       await new Promise(setImmediate);
-      t.equal(result.told.length, 1);
+      t.equal(result.reported.length, 1);
       t.equal(lost, 1);
     });
 
@@ -291,7 +292,7 @@ for (const server of await sharedServers()) {
       t.strictSame(await Promise.race([settled, delay(20_000, 'still awaited', { ref: false })]), ['failed', 'failed']);
     });
 
-    t.test(`commands in one write are answered each, whatever becomes of the others (${way})`, async (t) => {
+    t.test(`commands in one write are answered one by one, even if others fail (${way})`, async (t) => {
       const connection = await open(t, address);
       const commands = new Pipeline([
         { type: 'query', sql: 'SET @x = 7' },
@@ -313,9 +314,9 @@ for (const server of await sharedServers()) {
       t.strictSame(await connection.query('SELECT @x'), [[null]]);
     });
 
-    t.test(`commands behind a statement are run whatever becomes of it (${way})`, async (t) => {
+    t.test(`commands after a statement are run even if it fails (${way})`, async (t) => {
       const connection = await open(t, address);
-      for (const [sql, told] of [
+      for (const [sql, reported] of [
         ["SELECT 'a'", ['columns a', 'row \u0001a', 'ended']],
         ['DO 1', ['ended']],
         ['SELECT nothing', ['failed 1054']],
@@ -332,7 +333,7 @@ for (const server of await sharedServers()) {
             { type: 'query', sql: 'SET @y = 1' },
           ]),
         );
-        t.strictSame(result.told.slice(-told.length), told, sql);
+        t.strictSame(result.reported.slice(-reported.length), reported, sql);
         t.strictSame(
           errors.map((error) => error?.errno ?? null),
           [null, 1054, null],
@@ -364,7 +365,7 @@ for (const server of await sharedServers()) {
         const errors = await connection.executeAndThen(sql, result, new Pipeline([{ type: 'query', sql: 'DO 1' }]));
         t.strictSame(errors, [null]);
         const hash = createHash('sha256').update(text).digest('hex');
-        t.strictSame(result.told.slice(1), [`row \u0040${hash}`, 'ended'], `${payload} bytes`);
+        t.strictSame(result.reported.slice(1), [`row \u0040${hash}`, 'ended'], `${payload} bytes`);
       }
     });
 
@@ -376,7 +377,7 @@ for (const server of await sharedServers()) {
         // The timer is not to keep the process when there is nothing left to wait for.
         await Promise.race([result.end, delay(20_000, undefined, { ref: false })]);
         t.strictSame(
-          result.told,
+          result.reported,
           ['columns a', 'row \u0001a', 'row too large', 'row \u0001c', 'ended'],
           `${size} bytes`,
         );
@@ -391,7 +392,7 @@ for (const server of await sharedServers()) {
       let rows = 0;
       let wrong = 0;
       const result = new Result();
-      // Some MB of rows, of which each tells its number.
+      // Some MB of rows, each with its number.
       const sql = `WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ${total})
         SELECT i, REPEAT('x', 200) FROM n`;
       const setting = kind === 'mysql' ? 'cte_max_recursion_depth' : 'max_recursive_iterations';
@@ -408,7 +409,7 @@ for (const server of await sharedServers()) {
           if (pauses.includes(rows)) connection.pause();
         },
         rowTooLarge: () => t.fail(),
-        ended: (ending) => result.ended(ending),
+        ended: (packet) => result.ended(packet),
         failed: (error) => result.failed(error),
       });
       for (const pause of pauses) {
@@ -510,7 +511,7 @@ t.test('a server that asks for a file all the same gets none, and loses the conn
 });
 
 t.test('a server whose answer cannot be read loses the connection, and its commands fail', async (t) => {
-  for (const [answer, told] of [
+  for (const [answer, reported] of [
     // A column that is cut off, and a cell that reaches past its row.
     [[Buffer.of(1), Buffer.from('\u0003def\u0005sch'), eofPayload()], []],
     [[...columnPayloads([cellKind.text]), Buffer.from('\u0009abc')], ['columns c0']],
@@ -526,7 +527,7 @@ t.test('a server whose answer cannot be read loses the connection, and its comma
     const next = t.rejects(connection.query('SELECT 1'));
     await t.rejects(result.end, RangeError);
     await next;
-    t.strictSame(result.told, [...told, 'failed undefined']);
+    t.strictSame(result.reported, [...reported, 'failed undefined']);
     t.equal(lost, 1);
   }
 });

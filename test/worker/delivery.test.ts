@@ -24,15 +24,15 @@ interface Sent {
 }
 
 /**
- * A delivery between a database and a reader that are the test's, and a simple model of it. What is handed over or told must
- * be what the model has; whatever is not goes to `faults`.
+ * A delivery between a database and a reader simulated by the test, and a simple model of it. Differences between the delivered or
+ * reported batches and the model are added to `faults`.
  */
 class Stage {
   readonly usage: SpillUsage;
   readonly limits: SpillLimits;
   readonly delivery: Delivery;
   readonly faults: string[] = [];
-  /** Sent, and neither handed over nor told as spilled. */
+  /** Sent, and neither delivered nor reported as spilled. */
   readonly pending: Sent[] = [];
   readonly onDisk: Sent[] = [];
   readonly posted: { rows: number; fromDisk: boolean }[] = [];
@@ -41,10 +41,10 @@ class Stage {
   pendingMost = 0;
   pauses = 0;
   paused = false;
-  /** What was told of large batches that find no room on disk. */
+  /** The calls of `unwritten`. */
   readonly unwritten: number[] = [];
   largeGone = 0;
-  hungry = 0;
+  drains = 0;
   done = 0;
   error: NodeJS.ErrnoException | null = null;
   rowsToCome: number | null = null;
@@ -59,7 +59,7 @@ class Stage {
     this.creditBytes = creditBytes;
     this.creditRows = creditRows;
     this.delivery = new Delivery(creditBytes, creditRows, limits, usage, {
-      post: (batch, fromDisk) => this.#post(batch, fromDisk),
+      deliver: (batch, fromDisk) => this.#post(batch, fromDisk),
       spilled: (rows, bytes) => this.#spilled(rows, bytes),
       unwritten: (bytes) => this.unwritten.push(bytes),
       largeGone: () => {
@@ -67,9 +67,9 @@ class Stage {
       },
       pause: () => this.#pause(true),
       resume: () => this.#pause(false),
-      hungry: () => {
-        this.#heard('hungry');
-        this.hungry++;
+      onDrain: () => {
+        this.#heard('onDrain');
+        this.drains++;
       },
       failed: (error) => {
         this.#heard('failed');
@@ -118,8 +118,9 @@ class Stage {
     this.ended = true;
     this.delivery.end((rowsToCome) => {
       this.#heard('the end');
-      if (this.rowsToCome !== null) this.faults.push('the end was told twice');
-      if (rowsToCome !== this.rowsLeft) this.faults.push(`${rowsToCome} rows to come were told, not ${this.rowsLeft}`);
+      if (this.rowsToCome !== null) this.faults.push('the end was reported twice');
+      if (rowsToCome !== this.rowsLeft)
+        this.faults.push(`${rowsToCome} rows to come were reported, not ${this.rowsLeft}`);
       this.rowsToCome = rowsToCome;
     });
   }
@@ -165,7 +166,7 @@ class Stage {
     this.#heard('spilled');
     const sent = this.pending.shift();
     if (sent?.batch.rows !== rows || sent.batch.length !== bytes) {
-      this.faults.push('what was told as spilled was not the next to be');
+      this.faults.push('a batch was reported as spilled out of order');
     } else {
       this.onDisk.push(sent);
     }
@@ -263,7 +264,7 @@ t.test('without a limit on disk there is no spilling', async (t) => {
   t.equal(stage.paused, false, 'the database cannot end while it is stopped');
 });
 
-t.test('what nobody reads is put to disk, told of, and read when it is credited', async (t) => {
+t.test('unread batches are written to disk, reported, and read when there is credit', async (t) => {
   const stage = await spilling(t);
   for (let batch = 0; batch < 20; batch++) stage.send(50 * KiB, 3);
   await until(() => stage.onDisk.length === 20);
@@ -277,7 +278,7 @@ t.test('what nobody reads is put to disk, told of, and read when it is credited'
   stage.credit(GiB, 0);
   await until(() => stage.posted.length === 21);
   t.ok(stage.posted.slice(1).every(({ fromDisk }) => fromDisk));
-  t.equal(stage.hungry, 1);
+  t.equal(stage.drains, 1);
   t.equal(stage.delivery.isSpilling, false, 'the reader has caught up');
   t.equal(stage.usage.bytes, 0);
   stage.send(100);
@@ -286,7 +287,7 @@ t.test('what nobody reads is put to disk, told of, and read when it is credited'
   t.strictSame(stage.faults, []);
 });
 
-t.test('the end is told when all is on disk, with the rows that are to come', async (t) => {
+t.test('the end is reported when all is on disk, with the rows that are to come', async (t) => {
   const stage = await spilling(t);
   for (let batch = 0; batch < 5; batch++) stage.send(1_000, 7);
   stage.end();
@@ -299,11 +300,11 @@ t.test('the end is told when all is on disk, with the rows that are to come', as
   await until(() => stage.done > 0);
   t.equal(stage.posted.length, 6);
   t.equal(stage.usage.bytes, 0);
-  t.equal(stage.hungry, 0, 'there is nothing more to be asked for');
+  t.equal(stage.drains, 0, 'there is nothing more to be asked for');
   t.strictSame(stage.faults, []);
 });
 
-t.test('an end without rows to come is told at once, and all is done', async (t) => {
+t.test('an end without rows to come is reported at once, and all is done', async (t) => {
   const stage = await spilling(t);
   stage.end();
   t.equal(stage.rowsToCome, 0);
@@ -390,7 +391,7 @@ t.test('a database that was stopped over its last rows is not left so', async (t
   t.strictSame(stage.faults, []);
 });
 
-t.test('a close gives the disk back, whatever is under way', async (t) => {
+t.test('a close frees the disk space, also during a read or a write', async (t) => {
   for (const when of ['before a write', 'amid a write', 'after writes', 'amid a read']) {
     const stage = await spilling(t);
     if (when !== 'before a write') for (let batch = 0; batch < 3; batch++) stage.send(10_000);
@@ -429,7 +430,7 @@ t.test('a write that fails when the statement has ended loses nothing: the rows 
     for (let batch = 0; batch < 3; batch++) stage.send(1_000);
     stage.end();
     if (isWaiting) {
-      t.equal(stage.rowsToCome, 3, 'the end is told while there is no room');
+      t.equal(stage.rowsToCome, 3, 'the end is reported while there is no room');
       stage.usage.release(9_500);
     } else {
       await until(() => stage.rowsToCome === 3);
@@ -464,7 +465,7 @@ t.test('a file that loses what was written fails the delivery when it is read, a
   }
 });
 
-t.test('whatever comes in whatever order, each batch is handed over once, in order, as it was', async (t) => {
+t.test('in any order of events, each batch is delivered once, in order, unchanged', async (t) => {
   const random = seeded(t);
   const seen = { fromDisk: 0, fromMemory: 0, pauses: 0, caughtUp: 0, toCome: 0, full: 0 };
   // What is seen is left to chance, and to the speed of the disk: it goes on until all of it was.
@@ -496,7 +497,7 @@ t.test('whatever comes in whatever order, each batch is handed over once, in ord
       seen.fromDisk += stage.posted.filter(({ fromDisk }) => fromDisk).length;
       seen.fromMemory += stage.posted.filter(({ fromDisk }) => !fromDisk).length;
       seen.pauses += stage.pauses;
-      seen.caughtUp += stage.hungry;
+      seen.caughtUp += stage.drains;
       seen.toCome += stage.rowsToCome ?? 0;
       if (stage.pendingMost > pendingBytesMax) seen.full++;
     }
@@ -552,7 +553,7 @@ async function finish(stage: Stage, random: Random): Promise<void> {
     await delay(random(3));
   }
   if (stage.rowsLeft > 0) stage.faults.push('rows are left');
-  if (stage.rowsToCome === null) stage.faults.push('the end was not told');
+  if (stage.rowsToCome === null) stage.faults.push('the end was not reported');
 }
 
 /** The files of that folder which this process has open, by paths that work though they have no name. */

@@ -9,12 +9,12 @@ import type { FromWorker, SpillLimits, ToWorker } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
 import { Connection } from '#src/worker/connection.js';
 import serve from '#src/worker/entry.js';
-import { open, Peer, processCount, runs, startExecutor, type Told, task, uniqueName } from '../support/executor.ts';
+import { open, Peer, processCount, type Reported, runs, startExecutor, task, uniqueName } from '../support/executor.ts';
 import { seeded } from '../support/random.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 
-// Both servers share the machine with whatever else it does.
+// Both servers share the machine with other processes.
 t.setTimeout(540_000);
 
 const KiB = 1024;
@@ -22,17 +22,17 @@ const MiB = 1024 * KiB;
 
 for (const server of await sharedServers()) {
   t.test(`an executor on ${server.kind} ${server.version}`, async (t) => {
-    await t.test('a small result is told whole in one message, and that the connection is idle', async (t) => {
+    await t.test('a small result is reported in one message, with the idle connection', async (t) => {
       const { peer } = await open(t, server);
       const before = peer.messages.length;
-      const told = await peer.run("SELECT 1 AS a, 'é' AS b UNION ALL SELECT 2, NULL");
-      t.strictSame(told.order, ['columns+batch+end+idle']);
-      t.equal(told.batches.join(), '[1,"é"],[2,null]');
+      const reported = await peer.run("SELECT 1 AS a, 'é' AS b UNION ALL SELECT 2, NULL");
+      t.strictSame(reported.order, ['columns+batch+end+idle']);
+      t.equal(reported.batches.join(), '[1,"é"],[2,null]');
       t.strictSame(
-        told.columns?.map(({ name }) => name),
+        reported.columns?.map(({ name }) => name),
         ['a', 'b'],
       );
-      t.strictSame(told.end, {
+      t.strictSame(reported.end, {
         ok: true,
         outcome: { affectedRows: '0', lastInsertId: null, warnings: 0 },
         rowsToCome: 0,
@@ -48,14 +48,14 @@ for (const server of await sharedServers()) {
       let together = 0;
       for (let round = 0; round < 100; round++) {
         const idles = peer.idles;
-        const told = await peer.run(`SELECT ${round}`, { after: 'clean' });
+        const reported = await peer.run(`SELECT ${round}`, { after: 'clean' });
         t.equal(peer.idles, idles + 1);
-        t.equal(told.batches.join(), `[${round}]`);
-        if (told.order.at(-1)?.endsWith('+idle')) together++;
+        t.equal(reported.batches.join(), `[${round}]`);
+        if (reported.order.at(-1)?.endsWith('+idle')) together++;
         // The end that does not say so itself comes first.
         else t.equal(peer.messages.at(-1)?.type, 'idle');
       }
-      t.comment(`${together} of 100 were told in one message`);
+      t.comment(`${together} of 100 were reported in one message`);
       const alone = peer.messages.slice(before).filter(({ type }) => type === 'idle').length;
       t.equal(alone + together, 100);
     });
@@ -67,7 +67,7 @@ for (const server of await sharedServers()) {
       t.match(failed.end, { ok: false, failure: { message: /no_database_here/ } });
       t.equal(failed.columns, null);
       const empty = await peer.run('SELECT 1 AS a FROM DUAL WHERE FALSE');
-      t.equal(empty.columns?.length, 1, 'columns are told without rows');
+      t.equal(empty.columns?.length, 1, 'columns are reported without rows');
       t.equal(empty.rows, 0);
       t.equal((await peer.run('SELECT 3')).batches.join(), '[3]');
     });
@@ -79,7 +79,7 @@ for (const server of await sharedServers()) {
       const sql = `SELECT REPEAT('x', ${2 * MiB}) UNION ALL SELECT 'y'`;
       const statement = peer.start(sql);
       await until(() => large().length === 1);
-      t.equal(peer.told(statement).rows, 0);
+      t.equal(peer.reported(statement).rows, 0);
       peer.post({ type: 'cancel', statement });
       await until(() => peer.idles === 1);
       t.match(large(), [
@@ -91,35 +91,35 @@ for (const server of await sharedServers()) {
       t.match(large().slice(2), [{ bytes: 2 * MiB + 4 }, { bytes: 0 }]);
     });
 
-    await t.test('nothing is told of a statement after its cancel, but that the connection is idle', async (t) => {
+    await t.test('after the cancel of a statement, only the idle connection is reported', async (t) => {
       const { id, peer } = await open(t, server);
       const statement = peer.start('SELECT 1 AS a FROM (SELECT SLEEP(100)) AS s');
       await runs(server, id);
       peer.post({ type: 'cancel', statement });
       await until(() => peer.idles === 1);
-      t.equal(peer.told(statement).end, null, 'not even its end');
+      t.equal(peer.reported(statement).end, null, 'not even its end');
     });
 
     await t.test('credits stop the rows when used up, and new ones let them go on', async (t) => {
       const { peer } = await open(t, server);
       const total = 300_000;
       const statement = peer.start(numbers(total), { creditBytes: MiB, creditRows: 1_000_000 });
-      const told = peer.told(statement);
-      await until(() => told.bytes >= MiB);
-      const before = told.bytes;
+      const reported = peer.reported(statement);
+      await until(() => reported.bytes >= MiB);
+      const before = reported.bytes;
       t.ok(before < MiB + 600 * KiB, `${before} bytes for a credit of 1 MiB`);
       await settled(server, peer);
-      t.equal(told.bytes, before, 'nothing comes without credit');
-      t.equal(told.end, null);
+      t.equal(reported.bytes, before, 'nothing comes without credit');
+      t.equal(reported.end, null);
       peer.post({ type: 'credit', statement, bytes: 2 * MiB, rows: 0 });
-      await until(() => told.bytes >= before + 2 * MiB - 600 * KiB);
+      await until(() => reported.bytes >= before + 2 * MiB - 600 * KiB);
       await settled(server, peer);
-      t.ok(told.bytes < before + 2 * MiB + 600 * KiB);
-      t.equal(told.end, null);
+      t.ok(reported.bytes < before + 2 * MiB + 600 * KiB);
+      t.equal(reported.end, null);
       peer.post({ type: 'credit', statement, bytes: 512 * MiB, rows: 0 });
       await until(() => peer.idles === 1);
-      t.equal(told.rows, total);
-      const rows = JSON.parse(`[${told.batches.join(',')}]`) as [number, string][];
+      t.equal(reported.rows, total);
+      const rows = JSON.parse(`[${reported.batches.join(',')}]`) as [number, string][];
       t.equal(new Set(rows.map(([number]) => number)).size, total, 'no row is lost or comes twice');
     });
 
@@ -133,20 +133,20 @@ for (const server of await sharedServers()) {
     await t.test('a credit of rows is kept to as well', async (t) => {
       const { peer } = await open(t, server);
       const statement = peer.start(numbers(5_000), { creditRows: 100 });
-      const told = peer.told(statement);
-      await until(() => told.rows >= 100);
-      t.equal(told.rows, 100);
+      const reported = peer.reported(statement);
+      await until(() => reported.rows >= 100);
+      t.equal(reported.rows, 100);
       await settled(server, peer);
-      t.equal(told.rows, 100);
+      t.equal(reported.rows, 100);
       peer.post({ type: 'credit', statement, bytes: 0, rows: 1 });
-      await until(() => told.rows > 100);
-      t.equal(told.rows, 101);
+      await until(() => reported.rows > 100);
+      t.equal(reported.rows, 101);
       peer.post({ type: 'credit', statement: statement + 1, bytes: MiB, rows: 1_000 });
       await settled(server, peer);
-      t.equal(told.rows, 101, "another statement's credit is not this one's");
+      t.equal(reported.rows, 101, "another statement's credit is not this one's");
       peer.post({ type: 'credit', statement, bytes: 0, rows: 10_000 });
       await until(() => peer.idles === 1);
-      t.equal(told.rows, 5_000);
+      t.equal(reported.rows, 5_000);
     });
 
     await t.test('a statement is cancelled while it runs, while its rows come, and while they wait', async (t) => {
@@ -158,14 +158,14 @@ for (const server of await sharedServers()) {
       ] as const) {
         const idles = peer.idles;
         const statement = peer.start(sql, more);
-        const told = peer.told(statement);
+        const reported = peer.reported(statement);
         if (what === 'sleeping') await runs(server, id);
-        else await until(() => told.rows >= 10);
+        else await until(() => reported.rows >= 10);
         peer.post({ type: 'cancel', statement });
         peer.post({ type: 'cancel', statement });
         // Long before its end: usually within 0.1 s.
         await until(() => peer.idles > idles);
-        t.equal(told.end, null, `${what}: nothing is told of it any more`);
+        t.equal(reported.end, null, `${what}: nothing is reported it any more`);
         t.equal((await peer.run('SELECT 7')).batches.join(), '[7]', `${what}: the next statement is not hit`);
       }
     });
@@ -184,9 +184,9 @@ for (const server of await sharedServers()) {
     await t.test('a row that is too large fails its statement alone, after the rows before it', async (t) => {
       const { peer } = await open(t, server, { rowBytesMax: 100 * KiB });
       for (const size of [100 * KiB, 300 * KiB, 20 * MiB]) {
-        const told = await peer.run(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size}) UNION ALL SELECT 'c'`);
-        t.match(told.end, { ok: false, failure: { code: 90_007, message: /102400/ } });
-        t.equal(told.batches.join(), '["a"]');
+        const reported = await peer.run(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size}) UNION ALL SELECT 'c'`);
+        t.match(reported.end, { ok: false, failure: { code: 90_007, message: /102400/ } });
+        t.equal(reported.batches.join(), '["a"]');
       }
       t.equal((await peer.run(`SELECT REPEAT('b', ${100 * KiB - 4})`)).batches.join().length, 100 * KiB);
     });
@@ -195,9 +195,9 @@ for (const server of await sharedServers()) {
       // The length of a cell takes nine bytes from here on, more than its quotes and brackets.
       const { peer } = await open(t, server, { rowBytesMax: 17 * MiB });
       for (const more of [0, 1]) {
-        const told = await peer.run(`SELECT REPEAT('b', ${17 * MiB - '[""]'.length + more})`);
-        t.match(told.end, more === 0 ? { ok: true } : { ok: false, failure: { code: 90_007 } });
-        t.equal(told.rows, 1 - more);
+        const reported = await peer.run(`SELECT REPEAT('b', ${17 * MiB - '[""]'.length + more})`);
+        t.match(reported.end, more === 0 ? { ok: true } : { ok: false, failure: { code: 90_007 } });
+        t.equal(reported.rows, 1 - more);
       }
     });
 
@@ -205,8 +205,8 @@ for (const server of await sharedServers()) {
       const { peer } = await open(t, server, { rowBytesMax: MiB });
       // With nine bytes for its length, such a cell fills its packets, and an empty one follows.
       for (const size of [2 * 0xffffff - 9, 0xffffff - 4]) {
-        const told = await peer.run(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size})`);
-        t.match(told.end, { ok: false, failure: { code: 90_007 } });
+        const reported = await peer.run(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size})`);
+        t.match(reported.end, { ok: false, failure: { code: 90_007 } });
         t.equal((await peer.run('SELECT 1')).batches.join(), '[1]');
       }
     });
@@ -222,14 +222,14 @@ for (const server of await sharedServers()) {
           const large = `REPEAT('y', IF(i % 10000 = ${which}, 150000, 5))`;
           const sql = `SELECT ${columns}, ${large} AS y FROM (${numbers(total)}) AS n`;
           const statement = peer.start(sql, { creditBytes: 300 * KiB });
-          const told = peer.told(statement);
+          const reported = peer.reported(statement);
           await until(() => {
             if (peer.idles === 0) peer.post({ type: 'credit', statement, bytes: 2 * MiB, rows: 0 });
             return peer.idles === 1;
           });
-          t.match(told.end, { ok: true });
-          t.equal(told.rows, total);
-          const rows = JSON.parse(`[${told.batches.join(',')}]`) as (number | string)[][];
+          t.match(reported.end, { ok: true });
+          t.equal(reported.rows, total);
+          const rows = JSON.parse(`[${reported.batches.join(',')}]`) as (number | string)[][];
           let sum = 0;
           for (const [first, ...others] of rows) {
             const i = Number.parseInt(`${first}`, 10);
@@ -244,23 +244,23 @@ for (const server of await sharedServers()) {
       t.strictSame(sums, [(total * (total + 1)) / 2, (total * (total + 1)) / 2]);
     });
 
-    await t.test('columns are told whole or by number, however many there have been', async (t) => {
+    await t.test('columns are reported whole or by number, however many there have been', async (t) => {
       const { peer } = await open(t, server);
       for (let round = 0; round < 3; round++) {
         for (let columns = 1; columns <= 40; columns++) {
           const names = Array.from({ length: columns }, (_, column) => `c${columns}_${column}`);
-          const told = await peer.run(`SELECT ${names.map((name) => `1 AS ${name}`).join()}`, {
+          const reported = await peer.run(`SELECT ${names.map((name) => `1 AS ${name}`).join()}`, {
             after: round === 1 ? 'clean' : 'keep',
           });
-          const toldNames = told.columns?.map(({ name }) => name).join();
+          const toldNames = reported.columns?.map(({ name }) => name).join();
           if (toldNames !== names.join()) t.fail(`round ${round}, ${columns} columns: ${toldNames}`);
         }
       }
       const before = peer.messages.length;
       for (const sql of ['SELECT 1 AS a', 'SELECT 2 AS a']) await peer.run(sql);
       t.match(peer.messages[before], { columns: { columns: [{ name: 'a' }] } });
-      const again = peer.messages[before + 1] as FromWorker & { type: 'news' };
-      t.strictSame(Object.keys(again.columns ?? {}), ['number'], 'those that were told before have a number');
+      const again = peer.messages[before + 1] as FromWorker & { type: 'update' };
+      t.strictSame(Object.keys(again.columns ?? {}), ['number'], 'those that were reported before have a number');
     });
 
     await t.test('batches are compressed when asked for, and end where pages do', async (t) => {
@@ -278,7 +278,7 @@ for (const server of await sharedServers()) {
       let rows = 0;
       let across = 0;
       for (const message of peer.messages.slice(before)) {
-        if (message.type !== 'news' || message.batch === undefined) continue;
+        if (message.type !== 'update' || message.batch === undefined) continue;
         if ((rows % pageRows) + message.batch.rows > pageRows) across++;
         rows += message.batch.rows;
       }
@@ -336,8 +336,8 @@ for (const server of await sharedServers()) {
         "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE loaded",
         "load  data /* x */ low_priority LOCAL infile '/etc/hostname' INTO TABLE loaded",
       ]) {
-        const told = await peer.run(sql);
-        t.match(told.end, { ok: false, failure: { code: 90_009 } }, sql);
+        const reported = await peer.run(sql);
+        t.match(reported.end, { ok: false, failure: { code: 90_009 } }, sql);
       }
       t.equal((await peer.run('SELECT COUNT(*) FROM loaded')).batches.join(), '[0]');
     });
@@ -353,18 +353,18 @@ for (const server of await sharedServers()) {
         'BEGIN',
       ]) {
         await peer.run(sql, { after: 'clean' });
-        const told = await peer.run(lookAround, { after: 'clean' });
-        t.equal(told.batches.join(), cleanSurroundings(database), sql);
+        const reported = await peer.run(lookAround, { after: 'clean' });
+        t.equal(reported.batches.join(), cleanSessionState(database), sql);
       }
     });
 
     await t.test('a cancel that hits the cleaning leaves a clean connection all the same', async (t) => {
       const random = seeded(t);
-      const ends = { cancelled: 0, told: 0, lost: 0 };
+      const ends = { cancelled: 0, reported: 0, lost: 0 };
       let lease = await open(t, server);
       let round = 0;
       // Where a cancel hits is left to chance: it goes on until it has come in time and too late, and waits longer and longer.
-      const isEnough = (): boolean => round >= 150 && ends.cancelled > 10 && ends.told > 10;
+      const isEnough = (): boolean => round >= 150 && ends.cancelled > 10 && ends.reported > 10;
       for (; !isEnough() && round < 3_000; round++) {
         const { database, peer } = lease;
         const idles = peer.idles;
@@ -376,7 +376,7 @@ for (const server of await sharedServers()) {
         await delay(random(8 + Math.floor(round / 50)) / 2);
         peer.post({ type: 'cancel', statement });
         await until(() => peer.idles > idles || peer.closed);
-        ends[peer.told(statement).end === null ? 'cancelled' : 'told']++;
+        ends[peer.reported(statement).end === null ? 'cancelled' : 'reported']++;
         if (peer.closed) {
           ends.lost++;
           t.match(peer.messages.at(-1), { type: 'lost', reason: /closed the connection/ });
@@ -384,10 +384,10 @@ for (const server of await sharedServers()) {
           continue;
         }
         const around = await peer.run(lookAround, { after: 'clean' });
-        if (around.batches.join() !== cleanSurroundings(database)) t.fail(`round ${round}: ${around.batches.join()}`);
+        if (around.batches.join() !== cleanSessionState(database)) t.fail(`round ${round}: ${around.batches.join()}`);
       }
       t.comment(ends);
-      t.ok(ends.cancelled > 10 && ends.told > 10, 'cancels came in time and too late');
+      t.ok(ends.cancelled > 10 && ends.reported > 10, 'cancels came in time and too late');
       // A kill in the midst of COM_RESET_CONNECTION makes MariaDB close the connection.
       t.ok(ends.lost <= (server.kind === 'mariadb' ? round / 15 : 0), `${ends.lost} connections of ${round} are lost`);
     });
@@ -427,12 +427,12 @@ for (const server of await sharedServers()) {
         await until(() => peer.idles > idles || peer.closed);
         kills = 0;
         await storm;
-        const { end } = peer.told(statement);
+        const { end } = peer.reported(statement);
         const [[count]] = (await killer.query(`SELECT COUNT(*) FROM ${database}.t WHERE a = ${round}`)) as [[string]];
         const isThere = count === '1';
         if (end === null || (!end.ok && end.failure.code === 90_006)) ends.unknown++;
         else ends[end.ok ? 'well' : 'failed']++;
-        if (end === null) wrong.push(`round ${round}: no end was told`);
+        if (end === null) wrong.push(`round ${round}: no end was reported`);
         else if (end.ok !== isThere && (end.ok || end.failure.code !== 90_006)) {
           wrong.push(`round ${round}: ${JSON.stringify(end)}, and the row is ${isThere ? '' : 'not '}there`);
         }
@@ -444,7 +444,7 @@ for (const server of await sharedServers()) {
         // The last kill may be kept for the next statement.
         await peer.run('DO 0');
         const around = await peer.run(lookAround);
-        if (around.batches.join() !== cleanSurroundings(lease.database)) {
+        if (around.batches.join() !== cleanSessionState(lease.database)) {
           wrong.push(`round ${round}: ${around.batches.join()}`);
         }
       }
@@ -454,7 +454,7 @@ for (const server of await sharedServers()) {
     });
 
     await t.test(
-      'cleaning that fails loses the connection, and the end of the statement is told as it was',
+      'cleaning that fails loses the connection, and the end of the statement is reported as it was',
       async (t) => {
         for (const [sql, end] of [
           ['DROP DATABASE %', { ok: true, outcome: { affectedRows: '0' } }],
@@ -465,16 +465,16 @@ for (const server of await sharedServers()) {
           if (!sql.startsWith('DROP')) await server.sql(`DROP DATABASE ${database}`);
           const statement = peer.start(sql.replace('%', database), { after: 'clean' });
           await until(() => peer.closed);
-          const told = peer.told(statement);
-          t.match(told.end, end, sql);
-          t.equal(told.batches.join(), sql.endsWith("'drop'") ? '["drop"]' : '');
+          const reported = peer.reported(statement);
+          t.match(reported.end, end, sql);
+          t.equal(reported.batches.join(), sql.endsWith("'drop'") ? '["drop"]' : '');
           t.equal(peer.idles, 0);
           t.match(peer.messages.at(-1), { type: 'lost', reason: /could not be made ready.*database/is });
         }
       },
     );
 
-    await t.test('an end is told though the database does not make the connection ready after it', async (t) => {
+    await t.test('an end is reported though the database does not make the connection ready after it', async (t) => {
       for (const [what, sql, withDatabase, forward] of [
         // Of what comes in one write, the first packet.
         ['the commands behind a clean statement', 'SELECT 1', true, firstPacket],
@@ -492,7 +492,7 @@ for (const server of await sharedServers()) {
         proxy.forward = forward;
         const statement = peer.start(sql, { after: sql !== 'SET NAMES latin1' ? 'clean' : 'keep' });
         await until(() => peer.closed);
-        t.match(peer.told(statement).end, { ok: true }, what);
+        t.match(peer.reported(statement).end, { ok: true }, what);
         t.match(peer.messages.at(-1), { type: 'lost', reason: /not made ready for the next statement within 500 ms/ });
         t.equal(peer.idles, 0);
       }
@@ -530,7 +530,7 @@ for (const server of await sharedServers()) {
       for (const after of ['keep', 'clean'] as const) {
         const { id, peer } = await open(t, server);
         const statement = peer.start(numbers(500), { after, creditRows: 10 });
-        await until(() => peer.told(statement).rows === 10);
+        await until(() => peer.reported(statement).rows === 10);
         // The rest of it is in memory when the database has no more to do.
         await until(async () => (await server.sql(`${processCount} WHERE ID = ${id} AND INFO IS NOT NULL`)) === '0');
         peer.post({ type: 'cancel', statement });
@@ -667,30 +667,33 @@ for (const server of await sharedServers()) {
       t.equal((await peer.run('SELECT ROW_COUNT()')).batches.join(), '[4]');
     });
 
-    await t.test('a connection that the database ends is told as lost, with its statement', async (t) => {
+    await t.test('a connection that the database ends is reported as lost, with its statement', async (t) => {
       const { id, peer } = await open(t, server);
       const statement = peer.start('SELECT SLEEP(100)');
       await runs(server, id);
       await server.sql(`KILL CONNECTION ${id}`);
       await until(() => peer.closed);
-      t.match(peer.told(statement).end, { ok: false, failure: { code: 90_006 } });
+      t.match(peer.reported(statement).end, { ok: false, failure: { code: 90_006 } });
       t.equal(peer.messages.filter(({ type }) => type === 'lost').length, 1);
       t.match(peer.messages.at(-1), { type: 'lost', received: statement });
     });
 
-    await t.test('an idle connection that the database ends is told as lost, with its last statement', async (t) => {
-      for (const statements of [0, 2]) {
-        const { id, peer } = await open(t, server);
-        for (let done = 0; done < statements; done++) await peer.run('SELECT 1');
-        await server.sql(`KILL CONNECTION ${id}`);
-        await until(() => peer.closed);
-        t.match(peer.messages.at(-1), { type: 'lost', received: statements + 1 });
-        // Whatever comes after that is not taken.
-        peer.start('SELECT 1');
-        await delay(20);
-        t.match(peer.messages.at(-1), { type: 'lost', received: statements + 1 });
-      }
-    });
+    await t.test(
+      'an idle connection that the database ends is reported as lost, with its last statement',
+      async (t) => {
+        for (const statements of [0, 2]) {
+          const { id, peer } = await open(t, server);
+          for (let done = 0; done < statements; done++) await peer.run('SELECT 1');
+          await server.sql(`KILL CONNECTION ${id}`);
+          await until(() => peer.closed);
+          t.match(peer.messages.at(-1), { type: 'lost', received: statements + 1 });
+          // Whatever comes after that is not taken.
+          peer.start('SELECT 1');
+          await delay(20);
+          t.match(peer.messages.at(-1), { type: 'lost', received: statements + 1 });
+        }
+      },
+    );
 
     await t.test('a close ends the connection, and what runs on it is cut off', async (t) => {
       const { id, peer } = await open(t, server);
@@ -701,7 +704,7 @@ for (const server of await sharedServers()) {
       t.pass();
     });
 
-    await t.test('the rows that the database has examined are told when asked for', async (t) => {
+    await t.test('the rows that the database has examined are reported when asked for', async (t) => {
       const { peer } = await open(t, server);
       const statement = peer.start(
         `SELECT COUNT(*) FROM (${numbers(30_000)}) a, (${numbers(30_000)}) b WHERE a.i * b.i = -1`,
@@ -716,7 +719,7 @@ for (const server of await sharedServers()) {
       await until(() => peer.idles > 0);
       t.ok(
         examined().some((rows) => rows > 0),
-        'a count was told',
+        'a count was reported',
       );
     });
 
@@ -725,22 +728,22 @@ for (const server of await sharedServers()) {
         const { peer } = await open(t, server, { spill: spillOf(t, { waitMs }) });
         const total = 200_000;
         const statement = peer.start(`${numbers(total)} /* ${waitMs} */`, { creditBytes: 64 * KiB });
-        const told = peer.told(statement);
-        await until(() => peer.idles === 1 && told.end !== null);
-        t.match(told.end, { ok: true });
-        t.ok(told.bytes < 512 * KiB, `${told.bytes} bytes came for a credit of 64 KiB`);
-        t.equal(told.rows + rowsToCome(told), total, 'the end tells how many are to come');
-        t.equal(told.rows + told.spilled.rows, total, 'all but those are on disk');
+        const reported = peer.reported(statement);
+        await until(() => peer.idles === 1 && reported.end !== null);
+        t.match(reported.end, { ok: true });
+        t.ok(reported.bytes < 512 * KiB, `${reported.bytes} bytes came for a credit of 64 KiB`);
+        t.equal(reported.rows + rowsToCome(reported), total, 'the end tells how many are to come');
+        t.equal(reported.rows + reported.spilled.rows, total, 'all but those are on disk');
         t.equal((await peer.run('SELECT 7')).batches.join(), '[7]', 'the next statement runs');
         const failed = peer.run('SELECT nothing');
-        while (told.rows < total) {
-          const before = told.rows;
+        while (reported.rows < total) {
+          const before = reported.rows;
           peer.post({ type: 'credit', statement, bytes: 3 * MiB, rows: 0 });
-          await until(() => told.rows > before);
+          await until(() => reported.rows > before);
         }
         t.match((await failed).end, { ok: false });
-        t.match(told.end, { ok: true });
-        const rows = JSON.parse(`[${told.batches.join(',')}]`) as [number, string][];
+        t.match(reported.end, { ok: true });
+        const rows = JSON.parse(`[${reported.batches.join(',')}]`) as [number, string][];
         t.equal(new Set(rows.map(([number]) => number)).size, total, 'no row is lost or comes twice');
         t.equal(peer.spillUsage.bytes, 0, 'the disk is given back');
         t.equal((await peer.run('SELECT 8')).batches.join(), '[8]');
@@ -753,7 +756,7 @@ for (const server of await sharedServers()) {
       for (let rows = 3_000; ; rows += rows < 6_000 ? 1_000 : 100) {
         const idles = peer.idles;
         const statement = peer.start(numbers(rows), { creditBytes: 1 });
-        const told = peer.told(statement);
+        const reported = peer.reported(statement);
         await until(() => peer.idles > idles, Boolean, rows === 3_000 ? undefined : 2_000).catch(() => {});
         // From here on, the database waits for the reader before it has sent its last rows.
         if (peer.idles === idles) {
@@ -763,7 +766,7 @@ for (const server of await sharedServers()) {
         }
         t.equal((await peer.run('SELECT 7')).batches.join(), '[7]', `after a statement of ${rows} rows`);
         peer.post({ type: 'credit', statement, bytes: 64 * MiB, rows: 0 });
-        await until(() => told.rows === rows);
+        await until(() => reported.rows === rows);
       }
     });
 
@@ -772,16 +775,16 @@ for (const server of await sharedServers()) {
       for (const rows of [200_000, 3_000_000]) {
         const idles = peer.idles;
         const statement = peer.start(numbers(rows), { creditBytes: 1 });
-        const told = peer.told(statement);
-        await until(() => told.spilled.rows > 0 && (rows > 1_000_000 || told.end !== null));
+        const reported = peer.reported(statement);
+        await until(() => reported.spilled.rows > 0 && (rows > 1_000_000 || reported.end !== null));
         t.ok(peer.spillUsage.bytes > 0);
-        t.equal(told.end === null, rows > 1_000_000);
-        const before = told.rows;
+        t.equal(reported.end === null, rows > 1_000_000);
+        const before = reported.rows;
         peer.post({ type: 'cancel', statement });
         peer.post({ type: 'credit', statement, bytes: MiB, rows: 1_000 });
         await until(() => peer.spillUsage.bytes === 0 && peer.idles > idles);
         t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
-        t.equal(told.rows, before, 'nothing comes after it');
+        t.equal(reported.rows, before, 'nothing comes after it');
         t.equal(peer.spillUsage.bytes, 0);
       }
     });
@@ -792,27 +795,27 @@ for (const server of await sharedServers()) {
         const statements = [0, 1].map(() => 0);
         for (const index of statements.keys()) {
           statements[index] = peer.start(numbers(50_000), { creditBytes: 1 });
-          await until(() => peer.idles > index && peer.told(statements[index] ?? 0).end !== null);
+          await until(() => peer.idles > index && peer.reported(statements[index] ?? 0).end !== null);
         }
         const running = peer.start('SELECT SLEEP(100)');
         await runs(server, id);
         if (how === 'lost') await server.sql(`KILL CONNECTION ${id}`);
         else peer.post({ type: 'close' });
         await until(async () => (await server.sql(`${processCount} WHERE ID = ${id}`)) === '0');
-        if (how === 'lost') await until(() => peer.told(running).end !== null);
+        if (how === 'lost') await until(() => peer.reported(running).end !== null);
         // It crosses with the loss, and is taken by nobody.
         const late = peer.start('SELECT 1');
         for (const statement of statements) {
           t.equal(peer.closed, false, how);
-          const told = peer.told(statement);
-          t.ok(told.rows < 10_000);
+          const reported = peer.reported(statement);
+          t.ok(reported.rows < 10_000);
           peer.post({ type: 'credit', statement, bytes: 64 * MiB, rows: 100_000 });
-          await until(() => told.rows === 50_000);
+          await until(() => reported.rows === 50_000);
         }
         await until(() => peer.closed);
         t.equal(peer.spillUsage.bytes, 0);
-        t.equal(peer.told(running).rows, 0);
-        t.equal(peer.told(late).end, null);
+        t.equal(peer.reported(running).rows, 0);
+        t.equal(peer.reported(late).end, null);
       }
     });
 
@@ -821,12 +824,24 @@ for (const server of await sharedServers()) {
       peer.start(numbers(50_000), { creditBytes: 1 });
       await until(() => peer.idles === 1);
       peer.start(numbers(3_000_000), { creditBytes: 1 });
-      await until(() => peer.told(3).spilled.rows > 0);
+      await until(() => peer.reported(3).spilled.rows > 0);
       t.ok(peer.spillUsage.bytes > 0);
       peer.channel.close();
       await until(() => peer.spillUsage.bytes === 0);
       await delay(20);
       t.equal(peer.spillUsage.bytes, 0);
+    });
+
+    await t.test('rows on disk outlast a statement that ends its own connection', async (t) => {
+      const { peer } = await open(t, server, { spill: spillOf(t) });
+      const statement = peer.start(numbers(50_000), { creditBytes: 1 });
+      await until(() => peer.idles === 1 && peer.reported(statement).end !== null);
+      const kill = peer.start('KILL CONNECTION_ID()');
+      await until(() => peer.reported(kill).end !== null);
+      t.match(peer.reported(kill).end, { ok: false });
+      peer.post({ type: 'credit', statement, bytes: 64 * MiB, rows: 100_000 });
+      await until(() => peer.reported(statement).rows === 50_000);
+      await until(() => peer.closed || peer.messages.some(({ type }) => type === 'lost'));
     });
 
     await t.test('a close without rows on disk closes the connection and the channel', async (t) => {
@@ -840,8 +855,8 @@ for (const server of await sharedServers()) {
     await t.test('a statement whose rows cannot be put to disk fails alone, and leaves the connection', async (t) => {
       const folder = join(t.testdir({ file: '' }), 'file', 'spill');
       const { peer } = await open(t, server, { spill: spillOf(t, { folder }) });
-      const told = await peer.run(numbers(1_000_000), { creditBytes: 1 });
-      t.match(told.end, { ok: false, failure: { code: 90_010, outcome: 'rolled_back' } });
+      const reported = await peer.run(numbers(1_000_000), { creditBytes: 1 });
+      t.match(reported.end, { ok: false, failure: { code: 90_010, outcome: 'rolled_back' } });
       t.equal(peer.spillUsage.bytes, 0);
       t.equal((await peer.run('SELECT 7')).batches.join(), '[7]');
     });
@@ -887,13 +902,13 @@ function spillOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
   return { folder, bytesMax: 1024 * MiB, totalBytesMax: 1024 * MiB, waitMs: 0, ...changed };
 }
 
-function rowsToCome({ end }: Told): number {
+function rowsToCome({ end }: Reported): number {
   return end?.ok ? end.rowsToCome : 0;
 }
 
 /** What a statement may leave behind, and what there is of it on a connection that is as new. */
 const lookAround = 'SELECT @x, DATABASE(), @@character_set_results, @@net_write_timeout';
-function cleanSurroundings(database: string): string {
+function cleanSessionState(database: string): string {
   return `[null,"${database}","utf8mb4",86400]`;
 }
 

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { SessionState } from '#src/wire/statement.js';
-import { open as openExecutor, runs, type Told } from '../support/executor.ts';
+import { open as openExecutor, type Reported, runs } from '../support/executor.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 
-// Both servers share the machine with whatever else it does.
+// Both servers share the machine with other processes.
 t.setTimeout(540_000);
 
 /** What can be seen of what a statement has left behind, and whether the connection was reset since. */
@@ -24,9 +24,9 @@ for (const server of await sharedServers()) {
         'nonsense',
         'CALL nothing()',
       ]) {
-        const told = await hold(sql);
-        t.match(told.session, { inTransaction: false, isHeld: false, variables: {} }, sql);
-        t.match(told.order.at(-1), /end\+session$/, 'the end does not wait for the cleaning');
+        const reported = await hold(sql);
+        t.match(reported.session, { inTransaction: false, isHeld: false, variables: {} }, sql);
+        t.match(reported.order.at(-1), /end\+session$/, 'the end does not wait for the cleaning');
         t.equal(peer.messages.at(-1)?.type, 'idle');
         t.ok(await isClean(), sql);
       }
@@ -172,7 +172,7 @@ for (const server of await sharedServers()) {
       t.ok(await isClean());
     });
 
-    await t.test('a schema and variables are told, and not held', async (t) => {
+    await t.test('a schema and variables are reported, and not held', async (t) => {
       const { database, hold, isClean } = await open(t, server);
       const sqlMode = 'NO_BACKSLASH_ESCAPES';
       t.strictSame((await hold('USE mysql')).session, { ...state('mysql'), isChanged: true });
@@ -299,7 +299,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('a cancelled statement tells with the next idle whether its session is held', async (t) => {
+    await t.test('the next idle after a cancelled statement reports whether the session is held', async (t) => {
       const { id, peer, hold, isClean } = await open(t, server);
       for (const inTransaction of [false, true]) {
         if (inTransaction) await hold('BEGIN');
@@ -308,14 +308,14 @@ for (const server of await sharedServers()) {
         await runs(server, id);
         peer.post({ type: 'cancel', statement });
         await until(() => peer.idles > idles);
-        t.equal(peer.told(statement).end, null);
+        t.equal(peer.reported(statement).end, null);
         t.match(peer.messages.at(-1), { type: 'idle', session: { inTransaction, isHeld: inTransaction } });
         if (inTransaction) t.match((await hold('COMMIT')).session, { isHeld: false });
         t.ok(await isClean());
       }
     });
 
-    await t.test('cancels at any time leave the session as it is told', async (t) => {
+    await t.test('cancels at any time leave the session as it is reported', async (t) => {
       const { peer, hold, isClean } = await open(t, server);
       for (let round = 0; round < 30; round++) {
         if (round % 2 === 1) await hold('BEGIN');
@@ -338,14 +338,14 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('a connection that is lost tells no state', async (t) => {
+    await t.test('a lost connection reports no session state', async (t) => {
       const { id, peer, hold } = await open(t, server);
       await hold('BEGIN');
       const statement = peer.start('DO SLEEP(100)', { after: 'hold' });
       await runs(server, id);
       await server.sql(`KILL ${id}`);
       await until(() => peer.closed);
-      t.match(peer.told(statement), { end: { failure: { code: 90_006, retryable: false } }, session: null });
+      t.match(peer.reported(statement), { end: { failure: { code: 90_006, retryable: false } }, session: null });
     });
 
     await t.test('under --read_only nothing but its transaction is different', async (t) => {
@@ -399,7 +399,7 @@ async function open(t: Test, server: DatabaseServer, { withDatabase = true, read
     database,
     id,
     peer,
-    hold: (sql: string, variables: SessionState['variables'] = {}): Promise<Told> =>
+    hold: (sql: string, variables: SessionState['variables'] = {}): Promise<Reported> =>
       peer.run(sql, { after: 'hold', variables }),
     isClean: async (): Promise<boolean> => (await look()) === clean,
     isHeld: async (): Promise<boolean> => (await look()) !== clean,

@@ -286,7 +286,7 @@ t.test('rows that follow others begin with a comma and end where the batch does'
   t.end();
 });
 
-t.test('the kinds are those of the call, in whatever order statements take turns', (t) => {
+t.test('the kinds are those of the call, in any order of statements', (t) => {
   const row = packet(rowPayload([Buffer.from('35')]));
   for (let turn = 0; turn < 3; turn++) {
     t.equal(encodeOnce([row], [cellKind.number])[1], '[35]');
@@ -296,7 +296,7 @@ t.test('the kinds are those of the call, in whatever order statements take turns
   t.end();
 });
 
-t.test('a cell that reaches past its packet is an error, whatever lies behind', (t) => {
+t.test('a cell that reaches past its packet is an error, also if other bytes follow', (t) => {
   const random = seeded(t);
   let thrown = 0;
   for (let round = 0; round < figure(1_000, 2_000); round++) {

@@ -121,13 +121,7 @@ class ByExecution extends Reading {
     this.execution = new Execution(
       { ...statement, creditBytes, creditRows },
       {
-        rowBytesMax,
-        columnsMax: 8_192,
-        spill: { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 },
-        spillUsage: SpillUsage.forThreads(1, 0),
-        post: (news, transfer) => this.#receive(structuredClone(news, { transfer: transfer ? [transfer] : [] })),
         dropLarge: () => this.stream.dropLarge(),
-        toldAs: () => ({ number: 0 }),
         pause: () => {
           this.paused = true;
           this.stream.pause();
@@ -136,11 +130,17 @@ class ByExecution extends Reading {
           this.paused = false;
           this.stream.resume();
         },
+      },
+      {
+        limits: { rowBytesMax, columnsMax: 8_192, spill: { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 } },
+        spillUsage: SpillUsage.forThreads(1, 0),
+        post: (message, transfer) => this.#receive(structuredClone(message, { transfer: transfer ? [transfer] : [] })),
+        columnsRefs: { refTo: () => ({ number: 0 }) },
         stop: () => {
           this.stops++;
           this.execution.abandon();
         },
-        ended: () => this.execution.tellEnd(true),
+        ended: () => this.execution.reportResult(true),
         delivered: () => {},
       },
       false,
@@ -148,15 +148,15 @@ class ByExecution extends Reading {
     this.await(this.execution);
   }
 
-  #receive(news: FromWorker & { type: 'news' | 'large_row' | 'unwritten' }): void {
-    if (news.type === 'large_row') {
-      this.largeRows.push(news.bytes);
-      if (news.bytes > 0 && this.grantsLargeRows) this.execution.roomGranted();
+  #receive(message: FromWorker & { type: 'update' | 'large_row' | 'unwritten' }): void {
+    if (message.type === 'large_row') {
+      this.largeRows.push(message.bytes);
+      if (message.bytes > 0 && this.grantsLargeRows) this.execution.memoryGranted();
     }
-    if (news.type !== 'news') return;
+    if (message.type !== 'update') return;
     this.messages++;
-    if (news.batch !== undefined) this.take(news.batch);
-    if (news.end !== undefined) this.end = news.end;
+    if (message.batch !== undefined) this.take(message.batch);
+    if (message.end !== undefined) this.end = message.end;
   }
 }
 
@@ -391,16 +391,16 @@ t.test('a statement that pauses at any row gets them all, and none twice', (t) =
     );
     while (reading.end === null) {
       if (!reading.paused && chunks.length === 0) break;
-      // What comes while it is paused waits; a socket may have read on when it was told to stop.
+      // What comes while it is paused waits; a socket may have read on when it was reported to stop.
       const chunk = reading.paused && random(3) > 0 ? undefined : chunks.shift();
-      const told = reading.messages;
+      const reported = reading.messages;
       const wasPaused = reading.paused;
       if (chunk === undefined) {
         pauses++;
         reading.execution.credit(...credit(0));
       } else {
         reading.give(chunk, random);
-        if (wasPaused && reading.messages !== told) t.fail(`round ${round}: it told of rows while it was paused`);
+        if (wasPaused && reading.messages !== reported) t.fail(`round ${round}: it reported rows while it was paused`);
       }
     }
     if (!reading.has(answer)) t.fail(`round ${round}: ${rows.length} rows of kinds ${kinds}`);
@@ -470,7 +470,7 @@ t.test('what is left over of a chunk may just fill the room before the next, and
   t.end();
 });
 
-t.test('a payload that is too large is dropped, told once, and followed by the next packet', (t) => {
+t.test('a payload that is too large is dropped, reported once, and followed by the next packet', (t) => {
   const random = seeded(t);
   // One that is whole in the kernel's memory takes no other.
   const most = headroomBytes + readBytes;
@@ -557,7 +557,7 @@ t.test('a large row is received when memory for it is granted, which serves the 
         const ahead = chunks.shift();
         if (ahead !== undefined) reading.give(ahead, random);
         kept = Math.max(kept, process.memoryUsage().arrayBuffers - before);
-        reading.execution.roomGranted();
+        reading.execution.memoryGranted();
       } else reading.give(chunks.shift() as Buffer, random);
     }
     t.ok(reading.has(answer), `${size} bytes`);
@@ -686,9 +686,9 @@ t.test('rows that nobody wants any more are read to their end', (t) => {
     const chunks = chunksOf(random, answer.bytes, pick(random, [100, 5_000, readBytes]));
     for (const chunk of chunks.splice(0, random(chunks.length))) reading.give(chunk, random);
     reading.execution.abandon();
-    const told = reading.messages;
+    const reported = reading.messages;
     for (const chunk of chunks) reading.give(chunk, random);
-    if (!reading.hasEnded || reading.messages !== told) t.fail(`round ${round}`);
+    if (!reading.hasEnded || reading.messages !== reported) t.fail(`round ${round}`);
   }
   t.end();
 });

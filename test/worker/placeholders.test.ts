@@ -44,7 +44,7 @@ t.test('names outside of texts, quoted names and comments are placeholders', (t)
   t.end();
 });
 
-t.test('a name without a value is told, and a value without a name is not', (t) => {
+t.test('a name without a value is reported, and a value without a name is not', (t) => {
   t.strictSame(positional('SELECT :a, :nothing', params), { missing: 'nothing' });
   t.strictSame(positional('SELECT :toString, :a', params), { missing: 'toString' });
   t.strictSame(positional('SELECT 1', params), { sql: 'SELECT 1', values: [] });

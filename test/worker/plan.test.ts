@@ -1,6 +1,6 @@
 import t from 'tap';
-import { canAnalyze } from '#src/worker/control.js';
 import { readAnalyze, readExplain } from '#src/worker/plan.js';
+import { canAnalyze } from '#src/worker/progress-reader.js';
 
 const unknown = { rows: null, estimatedRows: null };
 

@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap';
 import type { Params } from '#src/wire/statement.js';
 import { Connection } from '#src/worker/connection.js';
-import { open as openExecutor, runs, type Told } from '../support/executor.ts';
+import { open as openExecutor, type Reported, runs } from '../support/executor.ts';
 import { startProxy } from '../support/proxy.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 
-// Both servers share the machine with whatever else it does.
+// Both servers share the machine with other processes.
 t.setTimeout(540_000);
 
 const MiB = 1024 * 1024;
@@ -33,10 +33,10 @@ for (const server of await sharedServers()) {
       ];
       for (const s of texts) {
         const params = [-(2 ** 53 - 1), '18446744073709551615', decimal, 0.1, true, s];
-        const told = await run('INSERT INTO v (i, u, d, f, b, s) VALUES (?, ?, ?, ?, ?, ?)', params);
-        t.match(told.end, { ok: true, outcome: { affectedRows: '1', warnings: 0 } });
-        t.match(told.order, ['end+idle']);
-        const id = told.end?.ok ? told.end.outcome.lastInsertId : null;
+        const reported = await run('INSERT INTO v (i, u, d, f, b, s) VALUES (?, ?, ?, ?, ?, ?)', params);
+        t.match(reported.end, { ok: true, outcome: { affectedRows: '1', warnings: 0 } });
+        t.match(reported.order, ['end+idle']);
+        const id = reported.end?.ok ? reported.end.outcome.lastInsertId : null;
         t.equal(
           await server.clientSql(`SELECT i, u, d, f, b, HEX(s) FROM v WHERE n = ${id}`, { database }),
           [...params.slice(0, 4), 1, Buffer.from(s).toString('hex').toUpperCase()].join('\t'),
@@ -77,8 +77,8 @@ for (const server of await sharedServers()) {
       await server.sql('CREATE TABLE v (n INT, s LONGTEXT, m TEXT) CHARACTER SET utf8mb4', { database });
       // The packets of the last two end where a value does.
       for (const length of [MiB, 20 * MiB, 0xffffff - 38, 0xffffff - 39, 2 * 0xffffff - 43]) {
-        const told = await run('INSERT INTO v VALUES (?, ?, ?)', [length, 'é'.repeat(length / 2), 'end']);
-        t.match(told.end, { ok: true }, `${length}`);
+        const reported = await run('INSERT INTO v VALUES (?, ?, ?)', [length, 'é'.repeat(length / 2), 'end']);
+        t.match(reported.end, { ok: true }, `${length}`);
       }
       t.equal(
         await server.sql("SELECT COUNT(*) FROM v WHERE s = REPEAT('é', FLOOR(n / 2)) AND m = 'end'", { database }),
@@ -105,8 +105,8 @@ for (const server of await sharedServers()) {
         ['? IS NULL', null, 1],
         ['? AND TRUE', false, 0],
       ] as const) {
-        const told = await run(`UPDATE v SET a = a WHERE ${where}`, [param]);
-        t.match(told.end, { ok: true }, where);
+        const reported = await run(`UPDATE v SET a = a WHERE ${where}`, [param]);
+        t.match(reported.end, { ok: true }, where);
         const matched = await run(`DELETE FROM v WHERE ${where} AND (SELECT 1)`, [param]);
         t.match(matched.end, { outcome: { affectedRows: `${count}` } }, `${where} ${param}`);
         if (count === 1)
@@ -114,7 +114,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('a wrong count of values is told, and nothing runs', async (t) => {
+    await t.test('a wrong count of values is reported, and nothing runs', async (t) => {
       const { database, run, leftovers } = await open(t, server);
       await server.sql('CREATE TABLE v (a INT)', { database });
       for (const [sql, params, message] of [
@@ -137,7 +137,7 @@ for (const server of await sharedServers()) {
       t.equal(await leftovers(), 0);
     });
 
-    await t.test('errors are the database’s own, and told where they were found', async (t) => {
+    await t.test('errors are the database’s own, and reported where they were found', async (t) => {
       const { database, run, leftovers } = await open(t, server);
       await server.sql('CREATE TABLE v (a INT PRIMARY KEY) SELECT 1 AS a', { database });
       for (const [sql, params, failure] of [
@@ -169,7 +169,7 @@ for (const server of await sharedServers()) {
           if (!isSoon) await runs(server, id);
           peer.post({ type: 'cancel', statement });
           await until(() => peer.idles > idles);
-          t.equal(peer.told(statement).end, null);
+          t.equal(peer.reported(statement).end, null);
           t.match((await run('INSERT INTO v VALUES (?)', [7], after)).end, { ok: true });
         }
       }
@@ -178,7 +178,7 @@ for (const server of await sharedServers()) {
       t.equal(await leftovers(), 0);
     });
 
-    await t.test('a connection that is lost is told as with any statement', async (t) => {
+    await t.test('a connection that is lost is reported as with any statement', async (t) => {
       for (const [sql, failure] of [
         ['DO SLEEP(?)', { code: 90_006, outcome: 'unknown', retryable: false }],
         ['SELECT SLEEP(?)', { code: 90_006, outcome: 'rolled_back', retryable: true }],
@@ -188,7 +188,7 @@ for (const server of await sharedServers()) {
         await runs(server, id);
         await server.sql(`KILL ${id}`);
         await until(() => peer.closed);
-        t.match(peer.told(statement).end, { ok: false, failure }, sql);
+        t.match(peer.reported(statement).end, { ok: false, failure }, sql);
       }
     });
 
@@ -207,7 +207,7 @@ for (const server of await sharedServers()) {
         proxy.resetAll();
         await until(() => peer.closed);
         t.match(
-          peer.told(statement).end,
+          peer.reported(statement).end,
           { failure: { code: 90_006, outcome: 'not_started', retryable, message } },
           after,
         );
@@ -308,7 +308,7 @@ async function open(t: Test, server: DatabaseServer, readOnly = false) {
     database,
     id,
     peer,
-    run: (sql: string, params: Params, after: 'clean' | 'keep' | 'hold' = 'keep'): Promise<Told> =>
+    run: (sql: string, params: Params, after: 'clean' | 'keep' | 'hold' = 'keep'): Promise<Reported> =>
       peer.run(sql, { params, after }),
     leftovers: async (): Promise<number> => {
       // MariaDB shows what another session has; MySQL only sums up, so that others' may be among them.

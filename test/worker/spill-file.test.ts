@@ -124,7 +124,7 @@ t.test('where there can be no folder, there is no file', async (t) => {
   t.strictSame(await openFiles(folder), []);
 });
 
-t.test('a disk that is full, and one that is read-only, are told as such', async (t) => {
+t.test('a disk that is full, and one that is read-only, are reported as such', async (t) => {
   const folder = await smallDisk(t);
   if (folder === null) return;
   const file = await SpillFile.create(join(folder, 'spill'));

@@ -4,7 +4,7 @@ import { open } from '../support/executor.ts';
 import { sharedServers } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 
-// Both servers share the machine with whatever else it does.
+// Both servers share the machine with other processes.
 t.setTimeout(540_000);
 
 t.test('variables are set by names and values that can be nothing else', (t) => {
@@ -78,15 +78,15 @@ for (const server of await sharedServers()) {
       await t.test(`are set before, and ${after === 'keep' ? 'stay' : 'go'} (${after})`, async (t) => {
         const { peer } = await open(t, server);
         const before = (await peer.run(look)).batches.join();
-        const told = await peer.run(look, { after, variables: { ...refused, ...variables, ...refused } });
-        t.match(told.end, { ok: true, outcome: { warnings: 0 } });
-        t.equal(told.batches.join(), expected);
+        const reported = await peer.run(look, { after, variables: { ...refused, ...variables, ...refused } });
+        t.match(reported.end, { ok: true, outcome: { warnings: 0 } });
+        t.equal(reported.batches.join(), expected);
         t.equal((await peer.run(look)).batches.join() === before, after !== 'keep');
         t.equal((await peer.run(look)).batches.join() === expected, after === 'keep');
       });
     }
 
-    await t.test('are told as the database has them', async (t) => {
+    await t.test('are reported as the database has them', async (t) => {
       const { peer } = await open(t, server);
       const asked = { ...refused, foreign_key_checks: '0', time_zone: '+03:00', LOCK_wait_timeout: '77' };
       const { session } = await peer.run('DO 0', { after: 'hold', variables: asked });
@@ -107,8 +107,8 @@ for (const server of await sharedServers()) {
       await server.sql('CREATE TABLE t (a INT)', { database });
       const asked = { transaction_read_only: 'OFF', tx_read_only: '0', autocommit: '0', time_zone: '+03:00' };
       for (const after of ['clean', 'hold', 'keep'] as const) {
-        const told = await peer.run('INSERT INTO t VALUES (1)', { after, variables: asked });
-        t.match(told.end, { failure: { code: 1792 } }, after);
+        const reported = await peer.run('INSERT INTO t VALUES (1)', { after, variables: asked });
+        t.match(reported.end, { failure: { code: 1792 } }, after);
         t.equal((await peer.run('SELECT @@time_zone', { after, variables: asked })).batches.join(), '["+03:00"]');
       }
     });

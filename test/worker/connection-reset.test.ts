@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { CleanState } from '#src/worker/clean-state.js';
 import { Connection } from '#src/worker/connection.js';
+import { ConnectionReset } from '#src/worker/connection-reset.js';
 import { type DriverError, ServerError } from '#src/worker/failures.js';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 
 for (const server of await sharedServers()) {
   for (const withDatabase of [true, false]) {
     const title = `${server.kind}, ${withDatabase ? 'a' : 'no'} database selected`;
-    t.test(`a connection is brought back to its clean state whatever statements did (${title})`, async (t) => {
+    t.test(`a connection is made clean after any statement (${title})`, async (t) => {
       const [home, away, role] = [0, 0, 0].map(uniqueName) as [string, string, string];
       await server.sql(
         `CREATE DATABASE ${home}; CREATE DATABASE ${away}; CREATE TABLE ${home}.t (a INT);
@@ -17,7 +17,7 @@ for (const server of await sharedServers()) {
       t.teardown(() => server.sql(`DROP DATABASE ${home}; DROP DATABASE ${away}; DROP ROLE ${role}`));
       const connection = await open(t, server);
       if (withDatabase) await connection.query(`USE ${home}`);
-      const clean = await CleanState.of(connection, withDatabase ? home : null);
+      const reset = await ConnectionReset.prepare(connection, withDatabase ? home : null);
       const { id } = connection;
       const look = `SELECT DATABASE(), @x, @@character_set_results, @@sql_mode, @@net_write_timeout, FOUND_ROWS(),
         CURRENT_ROLE(), IS_FREE_LOCK('${home}')`;
@@ -37,8 +37,8 @@ for (const server of await sharedServers()) {
         await connection.query(sql);
       }
       t.notSame(await connection.query(look), before, 'the statements can be noticed');
-      t.equal(clean.wayBack({ sql: `USE ${away}` }) === null, !withDatabase, 'no command selects no schema');
-      await clean.restore(connection, { sql: `USE ${away}` });
+      t.equal(reset.pipelineAfter({ sql: `USE ${away}` }) === null, !withDatabase, 'no command selects no schema');
+      await reset.run(connection, { sql: `USE ${away}` });
       t.equal(connection.id, id, 'it is the same connection');
       t.strictSame(await connection.query(look), before);
       t.strictSame(await connection.query(`SELECT * FROM ${home}.t`), [], 'the temporary table is gone');
@@ -61,10 +61,10 @@ for (const server of await sharedServers()) {
     t.teardown(() => server.sql(`DROP DATABASE ${home}; DROP ROLE ${role}`));
     const connection = await open(t, server);
     await connection.query(`USE ${home}`);
-    const clean = await CleanState.of(connection, home);
+    const reset = await ConnectionReset.prepare(connection, home);
     const look = `SELECT DATABASE(), @x, @@character_set_results, @@sql_mode, @@net_write_timeout, @@wait_timeout,
       @@profiling, @@autocommit, FOUND_ROWS(), CURRENT_ROLE(), IS_FREE_LOCK('${home}'), (SELECT COUNT(*) FROM t)`;
-    await executeAndClean(connection, clean, 'DO 1');
+    await executeAndClean(connection, reset, 'DO 1');
     const before = await connection.query(look);
     for (const sql of [
       'SELECT 1 UNION SELECT 2',
@@ -84,10 +84,10 @@ for (const server of await sharedServers()) {
       'LOCK TABLES t READ',
       ...(isMariadb ? ofMariadb(role) : []),
     ]) {
-      await executeAndClean(connection, clean, sql);
+      await executeAndClean(connection, reset, sql);
       t.strictSame(await connection.query(look), before, sql);
-      t.strictSame(await connection.query('SHOW PROFILES'), [], `no profile tells of ${sql}`);
-      await executeAndClean(connection, clean, 'DO 1');
+      t.strictSame(await connection.query('SHOW PROFILES'), [], `no profile shows ${sql}`);
+      await executeAndClean(connection, reset, 'DO 1');
     }
   });
 
@@ -101,16 +101,16 @@ for (const server of await sharedServers()) {
     for (const { home, collation } of homes) {
       const connection = await open(t, server);
       await connection.query(`USE ${home}`);
-      const clean = await CleanState.of(connection, home);
+      const reset = await ConnectionReset.prepare(connection, home);
       const look = 'SELECT @@character_set_database, @@collation_database';
       for (const sql of ['DO 1', 'SET NAMES latin1', 'USE mysql']) {
-        await executeAndClean(connection, clean, sql);
+        await executeAndClean(connection, reset, sql);
         t.strictSame(
           await connection.query(look),
           [[collation.split('_')[0], collation]],
           `as a login finds it: ${sql}`,
         );
-        await clean.restore(connection, null);
+        await reset.run(connection, null);
         t.strictSame(await connection.query(look), [[collation.split('_')[0], collation]], `after several: ${sql}`);
       }
     }
@@ -121,20 +121,20 @@ for (const server of await sharedServers()) {
     await server.sql(`CREATE USER ${user} WITH MAX_STATEMENT_TIME 7.5`);
     t.teardown(() => server.sql(`DROP USER ${user}`));
     const connection = await open(t, server, user);
-    const clean = await CleanState.of(connection, null);
+    const reset = await ConnectionReset.prepare(connection, null);
     for (const sql of ['DO 1', 'SET max_statement_time = 3', 'SET STATEMENT max_statement_time = 3 FOR SELECT 1']) {
-      await executeAndClean(connection, clean, sql);
+      await executeAndClean(connection, reset, sql);
       t.strictSame(await connection.query('SELECT @@max_statement_time'), [['7.500000']], sql);
     }
   });
 
   t.test(`a statement that leaves nothing is cleaned up in its own write (${server.kind})`, async (t) => {
     const connection = await open(t, server);
-    const clean = await CleanState.of(connection, null);
+    const reset = await ConnectionReset.prepare(connection, null);
     for (const sql of ['SELECT 1', 'DO 1', 'SELECT 1 UNION SELECT 2', 'BEGIN']) {
-      t.equal(await executeAndClean(connection, clean, sql), true, sql);
+      t.equal(await executeAndClean(connection, reset, sql), true, sql);
     }
-    t.equal(await executeAndClean(connection, clean, 'SET ROLE NONE'), !isMariadb);
+    t.equal(await executeAndClean(connection, reset, 'SET ROLE NONE'), !isMariadb);
   });
 
   t.test(`a state that cannot be restored is an error (${server.kind})`, async (t) => {
@@ -143,28 +143,28 @@ for (const server of await sharedServers()) {
       await server.sql(`CREATE DATABASE ${home}`);
       const connection = await open(t, server);
       await connection.query(`USE ${home}`);
-      const clean = await CleanState.of(connection, home);
+      const reset = await ConnectionReset.prepare(connection, home);
       const sql = `DROP DATABASE ${home}`;
       if (way === 'after') {
         await server.sql(sql);
-        t.match(await failureOf(clean.restore(connection, { sql })), { errno: 1049 });
+        t.match(await failureOf(reset.run(connection, { sql })), { errno: 1049 });
       } else {
-        t.match(await failureOf(executeAndClean(connection, clean, sql)), { errno: 1049 });
+        t.match(await failureOf(executeAndClean(connection, reset, sql)), { errno: 1049 });
       }
     }
   });
 
   t.test(`of what cleans a connection nothing may fail but what may be refused (${server.kind})`, async (t) => {
     const connection = await open(t, server);
-    const clean = await CleanState.of(connection, null);
-    const way = clean.wayBack({ sql: 'SELECT 1' });
-    if (way === null) throw new Error('there are commands that clean up after such a statement');
-    const none = new Array<DriverError | null>(way.pipeline.length).fill(null);
-    way.check(none);
+    const reset = await ConnectionReset.prepare(connection, null);
+    const pipeline = reset.pipelineAfter({ sql: 'SELECT 1' });
+    if (pipeline === null) throw new Error('there are commands that clean up after such a statement');
+    const none = new Array<DriverError | null>(pipeline.pipeline.length).fill(null);
+    pipeline.check(none);
     const refused = new ServerError(1227, '42000', 'Access denied');
     const mayFail = none.filter((_, failing) => {
       try {
-        way.check(none.map((_, index) => (index === failing ? refused : null)));
+        pipeline.check(none.map((_, index) => (index === failing ? refused : null)));
         return true;
       } catch (error) {
         t.equal(error, refused);
@@ -175,12 +175,12 @@ for (const server of await sharedServers()) {
     t.equal(mayFail.length, isMariadb ? 0 : 1);
     for (const index of none.keys()) {
       const lost = none.with(index, new Error('the cable was cut'));
-      t.throws(() => way.check(lost), /the cable was cut/);
+      t.throws(() => pipeline.check(lost), /the cable was cut/);
     }
   });
 }
 
-/** Statements that leave what MariaDB alone lets them, and of which it may not tell. */
+/** Statements that leave residue in MariaDB only, which it may not report. */
 function ofMariadb(role: string): string[] {
   const untracked = ['session_track_state_change = OFF', "session_track_system_variables = ''"];
   return [
@@ -222,12 +222,12 @@ async function open(t: Test, server: DatabaseServer, user = 'root'): Promise<Con
 }
 
 /**
- * Runs a statement with the commands that clean up after it in the same write, and the rest if these were not enough.
- * @returns whether they were
+ * Runs a statement and its reset pipeline in one write, and the full reset if that was not sufficient.
+ * @returns whether the pipeline was sufficient
  */
-async function executeAndClean(connection: Connection, clean: CleanState, sql: string): Promise<boolean> {
-  const way = clean.wayBack({ sql });
-  if (way === null) throw new Error(`no commands clean up after ${sql}`);
+async function executeAndClean(connection: Connection, reset: ConnectionReset, sql: string): Promise<boolean> {
+  const pipeline = reset.pipelineAfter({ sql });
+  if (pipeline === null) throw new Error(`no commands clean up after ${sql}`);
   let sessionChanged = true;
   const errors = await connection.executeAndThen(
     sql,
@@ -235,17 +235,17 @@ async function executeAndClean(connection: Connection, clean: CleanState, sql: s
       columns: () => {},
       row: () => {},
       rowTooLarge: () => {},
-      ended: (ending) => {
-        sessionChanged = ending.sessionChanged;
+      ended: (packet) => {
+        sessionChanged = packet.sessionChanged;
       },
       failed: () => {},
     },
-    way.pipeline,
+    pipeline.pipeline,
   );
-  way.check(errors);
-  const wasEnough = clean.isRestoredByWayBack(sessionChanged);
-  if (!wasEnough) await clean.restore(connection, { sql });
-  return wasEnough;
+  pipeline.check(errors);
+  const isClean = reset.isCleanAfterPipeline(sessionChanged);
+  if (!isClean) await reset.run(connection, { sql });
+  return isClean;
 }
 
 async function failureOf(work: Promise<unknown>): Promise<unknown> {
