@@ -93,7 +93,7 @@ export class Dispatcher implements Opener {
       const found = this.#sessions.find(id, account.user);
       if (found !== undefined) return { type: 'session', session: found };
       const reason = session.whyEnded ?? this.#sessions.whyEnded(id, account.user);
-      const cause = reason === undefined ? causes.noSuchSession(id) : causes.heldSessionEnded(reason);
+      const cause = reason === undefined ? causes.noSuchSession(id) : causes.pinnedSessionEnded(reason);
       return { type: 'failed', failure: failureOf(cause, 'not_started') };
     }
     if (session.type === 'new' && session.maxIdleSecs === 0) {

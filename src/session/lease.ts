@@ -33,7 +33,7 @@ interface LeaseEvents {
 export interface LeaseHolder {
   /** The statement has ended in the database, and the connection is ready for the next one. */
   onIdle(): void;
-  /** Called between the end of a statement and `onIdle`, if the statement was run with `hold`. */
+  /** Called between the end of a statement and `onIdle`, if the statement was run with `pin`. */
   onSessionState(state: SessionState): void;
   /** The connection is lost; nothing follows. Not called after `close`. */
   onLost(reason: string): void;
@@ -133,7 +133,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#phase !== 'idle') throw new Error(`a statement was given to a lease that is ${this.#phase}`);
     this.#enter('running');
     const statement = ++this.#statement;
-    const isAlone = after === 'clean' || (after === 'hold' && !this.#isPinned);
+    const isAlone = after === 'clean' || (after === 'pin' && !this.#isPinned);
     if (after === 'clean') this.#isPinned = false;
     const { sql, traits, extras, creditBytes, creditRows, gzip } = request;
     this.#unfinished.add({ number: statement, observer, sql, traits, isAlone, rowsToCome: null });
@@ -189,7 +189,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
 
   #receive(message: FromWorker): void {
     if ((message.type === 'update' || message.type === 'idle') && message.session !== undefined) {
-      this.#isPinned = message.session.isHeld;
+      this.#isPinned = message.session.isPinned;
     }
     if (message.type === 'update') {
       const isEndReported = this.#report(message);

@@ -46,7 +46,7 @@ export interface SessionObserver {
 
 const endedByClient = 'its client ended it';
 
-const afterwards = { always: 'keep', pinned: 'hold', never: 'clean' } as const;
+const afterwards = { always: 'keep', pinned: 'pin', never: 'clean' } as const;
 
 type Phase = 'idle' | 'busy' | 'ending' | 'ended';
 
@@ -172,7 +172,7 @@ export class Session implements LeaseHolder {
   }
 
   /** For `Lease`. */
-  onSessionState({ isHeld: isPinned }: SessionState): void {
+  onSessionState({ isPinned }: SessionState): void {
     const wasPinned = this.#isPinned;
     this.#isPinned = isPinned;
     if (isPinned && !wasPinned) this.#observer.onPinned(this);
@@ -205,7 +205,7 @@ export class Session implements LeaseHolder {
   #end(
     reuse: boolean,
     reason: string,
-    cause = this.isClientManaged ? causes.heldSessionEnded(reason) : causes.sessionLost(reason),
+    cause = this.isClientManaged ? causes.pinnedSessionEnded(reason) : causes.sessionLost(reason),
   ): void {
     if (this.#phase === 'ended') return;
     this.#enter('ended');

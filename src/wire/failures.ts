@@ -79,7 +79,7 @@ export const causes = {
     ),
   noSuchSession: (id: string): Cause =>
     own(90001, `no session '${id}': it never existed, has expired, was ended or one-off, or is another user's`),
-  heldSessionEnded: (reason: string): Cause =>
+  pinnedSessionEnded: (reason: string): Cause =>
     own(
       90001,
       `the session, which was kept for an open transaction or similar state, has ended: ${reason}; uncommitted changes ` +

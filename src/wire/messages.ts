@@ -126,7 +126,7 @@ export type FromWorker =
       readonly spilled?: { readonly rows: number; readonly bytes: number };
       /** A failure may follow a reported end, if rows on disk are lost. */
       readonly end?: StatementEnd;
-      /** With the end of a statement that was run with `hold`. */
+      /** With the end of a statement that was run with `pin`. */
       readonly session?: SessionState;
       /** With the end: the same as the message `idle`. */
       readonly idle?: true;

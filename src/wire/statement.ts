@@ -129,12 +129,12 @@ export function needPlaceholders(params: Params): boolean {
 }
 
 /**
- * The treatment of the session after a statement: `keep` leaves it as it is, `clean` makes it clean, and `hold` leaves it if it has
+ * The treatment of the session after a statement: `keep` leaves it as it is, `clean` makes it clean, and `pin` leaves it if it has
  * state that cannot be restored on another connection, and makes it clean otherwise.
  */
-export type Afterwards = 'keep' | 'clean' | 'hold';
+export type Afterwards = 'keep' | 'clean' | 'pin';
 
-/** The state of a session after a statement that was run with `hold`. */
+/** The state of a session after a statement that was run with `pin`. */
 export interface SessionState {
   /** The selected schema; null if none is. */
   readonly schema: string | null;
@@ -142,7 +142,7 @@ export interface SessionState {
   readonly variables: { readonly [name: string]: string };
   readonly inTransaction: boolean;
   /** The session keeps its connection, because of a transaction, a temporary table, user variables or similar. */
-  readonly isHeld: boolean;
+  readonly isPinned: boolean;
   /** The statement itself has changed one of these. Variables that were set for its client before it do not count. */
   readonly isChanged: boolean;
 }
@@ -207,7 +207,7 @@ export interface StatementObserver {
   examined(rows: number | null, estimatedRows: number | null): void;
   /** @param rowsToCome rows that are still on disk; if they are lost, `failed` follows */
   ended(outcome: Outcome, rowsToCome: number): void;
-  /** Called before `ended` or `failed` of a statement that was run with `hold`, if the state is known. */
+  /** Called before `ended` or `failed` of a statement that was run with `pin`, if the state is known. */
   left(state: SessionState): void;
   failed(failure: Failure): void;
   /**

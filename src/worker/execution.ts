@@ -180,7 +180,7 @@ export class Execution implements ResultSink, RowOutputOwner {
   #hasForeignText({ sessionChanged, inTransaction }: OkPacket): boolean {
     const { invalid } = this.#output;
     if (invalid === 0) return false;
-    return (invalid & invalidCell.json) !== 0 || (sessionChanged && !(inTransaction && this.after === 'hold'));
+    return (invalid & invalidCell.json) !== 0 || (sessionChanged && !(inTransaction && this.after === 'pin'));
   }
 
   failed(error: DriverError): void {

@@ -210,7 +210,7 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
       throw new Error('execute came while the connection was not idle');
     }
     this.#moveTo('running');
-    const isAlone = message.after === 'clean' || (message.after === 'hold' && !runner.isHeld);
+    const isAlone = message.after === 'clean' || (message.after === 'pin' && !runner.isPinned);
     const execution = new Execution(message, connection, this, isAlone);
     this.#execution = execution;
     this.#received = message.statement;
@@ -261,8 +261,8 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
   async #becomeIdle(connection: Connection, runner: StatementRunner, execution: Execution): Promise<void> {
     // If nothing is left to do, `idle` is reported with the result. Otherwise the result does not wait for it.
     if (!connection.isIdle || !runner.isRestored(execution)) {
-      // After `hold`, the result is reported with the state of the session, which is not known yet.
-      if (execution.after !== 'hold') execution.reportResult(false);
+      // After `pin`, the result is reported with the state of the session, which is not known yet.
+      if (execution.after !== 'pin') execution.reportResult(false);
       this.#deadline.expectIdle();
     }
     try {

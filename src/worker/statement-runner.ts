@@ -9,9 +9,9 @@ import type { Connection } from './connection.ts';
 import type { ConnectionReset } from './connection-reset.ts';
 import type { Execution } from './execution.ts';
 import { type DriverError, ServerError } from './failures.ts';
-import { HeldSession, track } from './held-session.ts';
 import { absorbKill } from './kill.ts';
 import type { OkPacket } from './packets.ts';
+import { PinnedSession, track } from './pinned-session.ts';
 import { type ParamLimits, prepare } from './prepare.ts';
 import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
 import { setVariables } from './variables.ts';
@@ -44,8 +44,8 @@ export class StatementRunner {
   readonly #readOnly: boolean;
   readonly #paramLimits: ParamLimits;
   readonly #host: StatementRunnerHost;
-  /** The session of statements run with `hold` since the connection was clean; null if there were none. */
-  #held: HeldSession | null = null;
+  /** The session of statements run with `pin` since the connection was clean; null if there were none. */
+  #pinned: PinnedSession | null = null;
   /** The commands that were sent in one write with the statement; rejected if one failed. */
   #followUp: Promise<void> | null = null;
   /** The OK packet of the last of these commands; null if it has not arrived, or the command has failed. */
@@ -77,8 +77,8 @@ export class StatementRunner {
   }
 
   /** Whether the next statement finds session state that earlier ones left. */
-  get isHeld(): boolean {
-    return this.#held?.isHeld === true;
+  get isPinned(): boolean {
+    return this.#pinned?.isPinned === true;
   }
 
   /** Sends a statement, or fails it. */
@@ -102,7 +102,7 @@ export class StatementRunner {
       // A refused variable is ignored. The statement itself reports a lost connection.
       this.#connection
         .pipeline(new Pipeline(commands), (packet) => {
-          if (execution.after === 'hold') this.#held?.commandEnded(packet);
+          if (execution.after === 'pin') this.#pinned?.commandEnded(packet);
         })
         .catch(() => {});
       this.#sendPrepared(execution, params);
@@ -110,15 +110,15 @@ export class StatementRunner {
   }
 
   #commandsBefore(execution: Execution, variables: { readonly [name: string]: string }): PlainCommand[] {
-    if (execution.after !== 'hold') return setVariables(Object.entries(variables), this.#readOnly);
-    const isFirst = this.#held === null;
-    this.#held ??= this.#newHeldSession();
-    const commands = setVariables(this.#held.begin(variables), this.#readOnly);
+    if (execution.after !== 'pin') return setVariables(Object.entries(variables), this.#readOnly);
+    const isFirst = this.#pinned === null;
+    this.#pinned ??= this.#newPinnedSession();
+    const commands = setVariables(this.#pinned.begin(variables), this.#readOnly);
     return isFirst ? [track, ...commands] : commands;
   }
 
-  #newHeldSession(): HeldSession {
-    return new HeldSession(this.#reset.database, this.#readOnly, this.#connection.isMariadb);
+  #newPinnedSession(): PinnedSession {
+    return new PinnedSession(this.#reset.database, this.#readOnly, this.#connection.isMariadb);
   }
 
   #sendPrepared(execution: Execution, params: ParamsToPack | null): void {
@@ -134,7 +134,7 @@ export class StatementRunner {
     let failure: DriverError | null = null;
     try {
       // A clean connection still has the read-only default of the reset.
-      const begin = execution.after === 'clean' && this.#held === null ? beginReadOnly : beginReadOnlyAgain;
+      const begin = execution.after === 'clean' && this.#pinned === null ? beginReadOnly : beginReadOnlyAgain;
       if (this.#readOnly) await begin.run(connection);
       if (params !== null && !this.#host.isClosed) {
         statement = await prepare(connection, execution, params, this.#paramLimits);
@@ -165,8 +165,8 @@ export class StatementRunner {
 
   #sendNow(execution: Execution, statement: string | BoundStatement): void {
     const connection = this.#connection;
-    if (execution.after === 'hold') {
-      this.#sendHeld(execution, statement);
+    if (execution.after === 'pin') {
+      this.#sendPinned(execution, statement);
       return;
     }
     const endOfKept = this.#readOnly ? endReadOnly : null;
@@ -183,7 +183,7 @@ export class StatementRunner {
     this.#followUp.catch(() => {});
   }
 
-  #sendHeld(execution: Execution, statement: string | BoundStatement): void {
+  #sendPinned(execution: Execution, statement: string | BoundStatement): void {
     // A ping would set ROW_COUNT() to 0, so only a read is followed by one.
     const followUp = this.#readOnly ? endReadOnly : effectOfText(execution) === 'read' ? ping : null;
     if (followUp === null) {
@@ -202,12 +202,12 @@ export class StatementRunner {
 
   /** The commands that make the connection clean if the statement is the only one since it was clean; null if there are none. */
   #resetPipeline(execution: Execution): CheckedPipeline | null {
-    return this.#held === null ? this.#reset.pipelineAfter(execution) : null;
+    return this.#pinned === null ? this.#reset.pipelineAfter(execution) : null;
   }
 
   /** Whether nothing is left to do once the commands that were sent with the statement have run. */
   isRestored(execution: Execution): boolean {
-    if (this.#host.isKilling || execution.after === 'hold') return false;
+    if (this.#host.isKilling || execution.after === 'pin') return false;
     if (execution.after === 'keep') return execution.leftUtf8 === null && (!this.#readOnly || this.#followUp !== null);
     return this.#followUp !== null && this.#reset.isCleanAfterPipeline(execution.sessionChanged);
   }
@@ -229,9 +229,9 @@ export class StatementRunner {
     }
     if (isKilling) await absorbKill(connection);
     if (this.#readOnly) await this.#endReadOnly();
-    if (execution.after === 'hold') {
+    if (execution.after === 'pin') {
       await this.#readSessionState(execution);
-      if (!this.isHeld) {
+      if (!this.isPinned) {
         // Report the result before the reset, which takes a round trip.
         execution.reportResult(false);
         await this.#clean(execution);
@@ -248,7 +248,7 @@ export class StatementRunner {
   async #clean(execution: Execution): Promise<void> {
     const isOnly = this.#statementsSinceReset === 1;
     await this.#reset.run(this.#connection, isOnly ? execution : null);
-    this.#held = null;
+    this.#pinned = null;
   }
 
   /** Ends the transaction of a statement in a kept session, unless the commands sent with the statement have. */
@@ -259,21 +259,21 @@ export class StatementRunner {
 
   /** Finds out the state that a statement has left in its session, to be reported with its result. */
   async #readSessionState(execution: Execution): Promise<void> {
-    // There is no held session yet if the first statement was refused.
-    const held = this.#held ?? this.#newHeldSession();
+    // There is no pinned session yet if the first statement was refused.
+    const pinned = this.#pinned ?? this.#newPinnedSession();
     await this.#followUp?.catch(() => {});
     let packet = this.#followUpPacket;
-    if (this.#host.isKilling || (packet === null && (this.#readOnly || HeldSession.mustAsk(execution.okPacket)))) {
-      if (packet !== null) held.commandEnded(packet);
+    if (this.#host.isKilling || (packet === null && (this.#readOnly || PinnedSession.mustAsk(execution.okPacket)))) {
+      if (packet !== null) pinned.commandEnded(packet);
       await ping.run(this.#connection, (later) => {
         packet = later;
       });
     }
     // A kill may have hit the commands before the statement.
-    if (this.#host.isKilling) held.forgetVariables();
-    held.statementEnded(execution, execution.okPacket, packet);
+    if (this.#host.isKilling) pinned.forgetVariables();
+    pinned.statementEnded(execution, execution.okPacket, packet);
     this.#followUpPacket = packet;
-    execution.session = held.state;
+    execution.session = pinned.state;
   }
 }
 

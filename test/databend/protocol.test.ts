@@ -100,7 +100,7 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('a statement that runs is told of, and can be killed', async (t) => {
-      const first = bodyOf(await send('SELECT SLEEP(100)', { pagination: { wait_time_secs: 0 } }));
+      const first = bodyOf(await send('SELECT SLEEP(100.125)', { pagination: { wait_time_secs: 0 } }));
       t.match(first, { state: 'Running', data: [], next_uri: /\/page\/0$/ });
       const stats = await get(url, first.stats_uri, asClient);
       t.strictSame(Object.keys(JSON.parse(stats.text)), ['state', 'error', 'warnings', 'stats']);
@@ -108,15 +108,15 @@ for (const server of await sharedServers()) {
       const page = await get(url, first.next_uri as string, asClient);
       t.equal(page.status, 400);
       t.match(JSON.parse(page.text), { error: { code: 400, message: /cancelled by the client/ } });
-      const other = bodyOf(await send('SELECT SLEEP(100), 2', { pagination: { wait_time_secs: 0 } }));
+      const other = bodyOf(await send('SELECT SLEEP(100.125), 2', { pagination: { wait_time_secs: 0 } }));
       await get(url, other.final_uri, { ...asClient, method: 'POST' });
       t.equal((await get(url, other.next_uri as string, asClient)).status, 400);
-      await until(async () => (await server.sql(`${running} LIKE 'SELECT SLEEP(100)%'`)) === '0');
+      await until(async () => (await server.sql(`${running} LIKE 'SELECT SLEEP(100.125)%'`)) === '0');
     });
 
     await t.test('a poll that waits is told that its statement was killed', async (t) => {
-      const first = bodyOf(await send('SELECT SLEEP(100), 3', { pagination: { wait_time_secs: 0 } }));
-      const poller = await post(url, { sql: 'SELECT SLEEP(100), 4', pagination: { wait_time_secs: 1 } }, asClient);
+      const first = bodyOf(await send('SELECT SLEEP(100.125), 3', { pagination: { wait_time_secs: 0 } }));
+      const poller = await post(url, { sql: 'SELECT SLEEP(100.125), 4', pagination: { wait_time_secs: 1 } }, asClient);
       const { next_uri, kill_uri } = bodyOf(poller);
       const waiting = get(url, next_uri as string, asClient);
       // Time for the poll to arrive; it would be answered after a second.
@@ -199,7 +199,7 @@ for (const server of await sharedServers()) {
     await t.test('E (/final): a result that has expired unread is Failed, one that was read is not', async (t) => {
       const unread = bodyOf(await send('SELECT 1 UNION ALL SELECT 2', { pagination: { max_rows_per_page: 1 } }));
       const read = bodyOf(await send('SELECT 1'));
-      const running = bodyOf(await send('SELECT SLEEP(100), 5', { pagination: { wait_time_secs: 0 } }));
+      const running = bodyOf(await send('SELECT SLEEP(100.125), 5', { pagination: { wait_time_secs: 0 } }));
       await until(() => [unread, running, read].every(({ id }) => hasExpired(sluice, id)));
       for (const { id, final_uri } of [unread, running]) {
         const page = await get(url, `/v1/query/${id}/page/0`, asClient);

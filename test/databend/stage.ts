@@ -12,11 +12,11 @@ process.env['DATABEND_DRIVER_HEARTBEAT_INTERVAL_SECONDS'] = '1';
 
 // The driver looks for results that have not been asked for in more than half of this, in whole seconds, once a second.
 export const resultTimeoutSecs = 5;
-export const heldIdleSecs = 3;
+export const pinnedIdleSecs = 6;
 
 const shortLives = [
   ...['--result_timeout_secs', String(resultTimeoutSecs)],
-  ...['--pinned_session_idle_secs', String(heldIdleSecs)],
+  ...['--pinned_session_idle_secs', String(pinnedIdleSecs)],
 ];
 
 export class Stage {

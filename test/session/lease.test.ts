@@ -556,39 +556,39 @@ t.test(
 
 t.test('a lease knows whether its session is pinned, and so whether a statement is alone', async (t) => {
   const { lease, connection } = await openLease(t);
-  const state = { schema: null, variables: {}, inTransaction: true, isHeld: true, isChanged: true };
+  const state = { schema: null, variables: {}, inTransaction: true, isPinned: true, isChanged: true };
   t.equal(lease.isPinned, false);
   const observer = new Recorder();
-  lease.run(request, 'hold', observer);
+  lease.run(request, 'pin', observer);
   const end = { ok: true, outcome, rowsToCome: 0 } as const;
   connection.post({ type: 'update', statement: 1, end, session: state, idle: true });
   await once(lease, 'idle');
   t.strictSame(observer.told, ['started', `left ${JSON.stringify(state)}`, 'ended']);
   t.equal(lease.isPinned, true);
-  lease.run(request, 'hold', new Recorder()).cancel();
-  connection.post({ type: 'idle', session: { ...state, isHeld: false } });
+  lease.run(request, 'pin', new Recorder()).cancel();
+  connection.post({ type: 'idle', session: { ...state, isPinned: false } });
   await once(lease, 'idle');
   t.equal(lease.isPinned, false, 'it is known of a statement that was cancelled too');
-  lease.run(request, 'hold', new Recorder());
+  lease.run(request, 'pin', new Recorder());
   connection.post({ type: 'update', statement: 3, end, session: state, idle: true });
   await once(lease, 'idle');
   lease.run(request, 'clean', new Recorder());
   t.equal(lease.isPinned, false, 'a clean statement ends the state of the session');
 });
 
-for (const isHeld of [false, true]) {
-  t.test(`a read on a session that is ${isHeld ? '' : 'not '}held, and is lost`, async (t) => {
+for (const isPinned of [false, true]) {
+  t.test(`a read on a session that is ${isPinned ? '' : 'not '}held, and is lost`, async (t) => {
     const { lease, connection } = await openLease(t);
-    lease.run(request, 'hold', new Recorder());
-    const session = { schema: null, variables: {}, inTransaction: isHeld, isHeld, isChanged: isHeld };
+    lease.run(request, 'pin', new Recorder());
+    const session = { schema: null, variables: {}, inTransaction: isPinned, isPinned, isChanged: isPinned };
     connection.post({ type: 'update', statement: 1, end: { ok: true, outcome, rowsToCome: 0 }, session, idle: true });
     await once(lease, 'idle');
     const observer = new Recorder();
-    lease.run({ ...request, sql: 'SELECT 1' }, 'hold', observer);
+    lease.run({ ...request, sql: 'SELECT 1' }, 'pin', observer);
     await connection.gotExecute('SELECT 1');
     connection.lose('it broke');
     await observer.hears('failed 90006');
-    t.match(observer.failure, { code: 90_006, outcome: 'rolled_back', retryable: !isHeld });
+    t.match(observer.failure, { code: 90_006, outcome: 'rolled_back', retryable: !isPinned });
   });
 }
 

@@ -138,8 +138,8 @@ t.test('the idle time that a client asks for is bounded', async (t) => {
   t.match(events[1], { type: 'session_ended', reason: 'idle for 0.05 s' });
 });
 
-const left: SessionState = { schema: null, variables: {}, inTransaction: false, isHeld: false, isChanged: false };
-const begun: SessionState = { ...left, inTransaction: true, isHeld: true };
+const left: SessionState = { schema: null, variables: {}, inTransaction: false, isPinned: false, isChanged: false };
+const begun: SessionState = { ...left, inTransaction: true, isPinned: true };
 
 /** A carried session, and how its statements end. */
 async function openClientManaged({ sessions, workers }: Opened, client: string | null = null) {
@@ -165,7 +165,7 @@ t.test('a carried session whose statement leaves nothing ends with it, for reuse
   const opened = openSessions(t);
   const { session, connection, run } = await openClientManaged(opened);
   await run(left);
-  t.match(await connection.got(({ type }) => type === 'execute'), { after: 'hold' });
+  t.match(await connection.got(({ type }) => type === 'execute'), { after: 'pin' });
   t.equal(opened.sessions.find(session.id, 'anna'), undefined);
   t.equal(opened.sessions.size, 0);
   t.equal((await open(opened.sessions, anna, null, 0)).lease, session.lease);

@@ -124,7 +124,7 @@ for (const server of await sharedServers()) {
         ['INSERT INTO v VALUES (:a), (?)', { a: 1 }, 'the statement has 2 placeholders, and params has 1 value'],
         ['INSERT INTO v VALUES (:a), (:b)', { a: 1 }, 'params has no value for the placeholder :b'],
       ] as const) {
-        for (const after of ['clean', 'keep', 'hold'] as const) {
+        for (const after of ['clean', 'keep', 'pin'] as const) {
           t.strictSame((await run(sql, params, after)).end, {
             ok: false,
             failure: { code: 1210, sqlstate: 'HY000', message, outcome: 'not_started', retryable: false },
@@ -151,7 +151,7 @@ for (const server of await sharedServers()) {
         ["LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE v", [], { outcome: 'not_started' }],
         ["PREPARE x FROM 'SELECT 1'", [], { code: 1295, outcome: 'not_started' }],
       ] as const) {
-        for (const after of ['clean', 'keep', 'hold'] as const) {
+        for (const after of ['clean', 'keep', 'pin'] as const) {
           t.match((await run(sql, params, after)).end, { ok: false, failure: { ...failure, retryable: false } }, sql);
         }
       }
@@ -162,7 +162,7 @@ for (const server of await sharedServers()) {
     await t.test('a statement is cancelled while it is prepared, and while it runs', async (t) => {
       const { database, id, peer, run, leftovers } = await open(t, server);
       await server.sql('CREATE TABLE v (a INT)', { database });
-      for (const after of ['clean', 'keep', 'hold'] as const) {
+      for (const after of ['clean', 'keep', 'pin'] as const) {
         for (const isSoon of [true, false]) {
           const idles = peer.idles;
           const statement = peer.start('INSERT INTO v SELECT SLEEP(?)', { params: [100], after });
@@ -225,37 +225,40 @@ for (const server of await sharedServers()) {
       );
       t.match((await run('CALL none(?)', [1])).end, { ok: true, outcome: { affectedRows: '1' } });
       t.match((await run('CALL two(?)', [2])).end, { ok: false, failure: { code: 90_008, outcome: 'committed' } });
-      t.match((await run('CALL none(?)', [3], 'hold')).session, { isHeld: false, inTransaction: false });
+      t.match((await run('CALL none(?)', [3], 'pin')).session, { isPinned: false, inTransaction: false });
       t.equal(await server.sql('SELECT GROUP_CONCAT(a ORDER BY a) FROM v', { database }), '1,2,3');
       t.equal(await leftovers(), 0);
     });
 
-    await t.test('a session is held for what a prepared statement does, and not for its being prepared', async (t) => {
-      const { database, peer, run, leftovers } = await open(t, server);
-      await server.sql('CREATE TABLE v (a INT)', { database });
-      t.match((await run('INSERT INTO v VALUES (?)', [1], 'hold')).session, { isHeld: false });
-      t.match((await run('SELECT ? FROM v WHERE FALSE', [1], 'hold')).session, { isHeld: false });
-      t.match((await run('SET sql_mode = ?', ['ANSI'], 'hold')).session, {
-        isHeld: false,
-        variables: { sql_mode: /ANSI/ },
-      });
-      await peer.run('BEGIN', { after: 'hold' });
-      t.match((await run('INSERT INTO v VALUES (?)', [2], 'hold')).session, { isHeld: true, inTransaction: true });
-      t.equal(await leftovers(), 0);
-      t.match((await run('nonsense ?', [2], 'hold')).session, { isHeld: true, inTransaction: true });
-      t.match((await run('INSERT INTO v VALUES (?)', [], 'hold')).session, { isHeld: true, inTransaction: true });
-      t.equal(await leftovers(), 0);
-      t.match((await run('COMMIT', [], 'hold')).session, { isHeld: false });
-      t.match((await run('SET @x = ?', ['x'], 'hold')).session, { isHeld: true });
-      t.match((await run('DO 1', [], 'clean')).end, { ok: true });
-      t.match((await run('DO 1', [], 'hold')).session, { isHeld: false });
-      t.equal(await server.sql('SELECT COUNT(*) FROM v', { database }), '2');
-    });
+    await t.test(
+      'a session is pinned for what a prepared statement does, and not for its being prepared',
+      async (t) => {
+        const { database, peer, run, leftovers } = await open(t, server);
+        await server.sql('CREATE TABLE v (a INT)', { database });
+        t.match((await run('INSERT INTO v VALUES (?)', [1], 'pin')).session, { isPinned: false });
+        t.match((await run('SELECT ? FROM v WHERE FALSE', [1], 'pin')).session, { isPinned: false });
+        t.match((await run('SET sql_mode = ?', ['ANSI'], 'pin')).session, {
+          isPinned: false,
+          variables: { sql_mode: /ANSI/ },
+        });
+        await peer.run('BEGIN', { after: 'pin' });
+        t.match((await run('INSERT INTO v VALUES (?)', [2], 'pin')).session, { isPinned: true, inTransaction: true });
+        t.equal(await leftovers(), 0);
+        t.match((await run('nonsense ?', [2], 'pin')).session, { isPinned: true, inTransaction: true });
+        t.match((await run('INSERT INTO v VALUES (?)', [], 'pin')).session, { isPinned: true, inTransaction: true });
+        t.equal(await leftovers(), 0);
+        t.match((await run('COMMIT', [], 'pin')).session, { isPinned: false });
+        t.match((await run('SET @x = ?', ['x'], 'pin')).session, { isPinned: true });
+        t.match((await run('DO 1', [], 'clean')).end, { ok: true });
+        t.match((await run('DO 1', [], 'pin')).session, { isPinned: false });
+        t.equal(await server.sql('SELECT COUNT(*) FROM v', { database }), '2');
+      },
+    );
 
     await t.test('a read-only server holds them to its transaction', async (t) => {
       const { database, run, leftovers } = await open(t, server, true);
       await server.sql('CREATE TABLE v (a INT)', { database });
-      for (const after of ['clean', 'keep', 'hold'] as const) {
+      for (const after of ['clean', 'keep', 'pin'] as const) {
         for (const sql of ['INSERT INTO v VALUES (?)', 'CREATE TABLE w AS SELECT ?', 'CALL x(?)', 'COMMIT /* ? */']) {
           t.match((await run(sql, [1], after)).end, { failure: { code: 1792, sqlstate: '25006' } }, sql);
         }
@@ -308,7 +311,7 @@ async function open(t: Test, server: DatabaseServer, readOnly = false) {
     database,
     id,
     peer,
-    run: (sql: string, params: Params, after: 'clean' | 'keep' | 'hold' = 'keep'): Promise<Reported> =>
+    run: (sql: string, params: Params, after: 'clean' | 'keep' | 'pin' = 'keep'): Promise<Reported> =>
       peer.run(sql, { params, after }),
     leftovers: async (): Promise<number> => {
       // MariaDB shows what another session has; MySQL only sums up, so that others' may be among them.

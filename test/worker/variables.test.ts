@@ -74,7 +74,7 @@ for (const server of await sharedServers()) {
       LENGTH(@@sql_mode)`;
     const expected = '["+03:00",0,0,1,77,2.500000,"SERIALIZABLE","utf8mb4_bin","utf8mb4",86400,1,32]';
 
-    for (const after of ['clean', 'hold', 'keep'] as const) {
+    for (const after of ['clean', 'pin', 'keep'] as const) {
       await t.test(`are set before, and ${after === 'keep' ? 'stay' : 'go'} (${after})`, async (t) => {
         const { peer } = await open(t, server);
         const before = (await peer.run(look)).batches.join();
@@ -89,15 +89,15 @@ for (const server of await sharedServers()) {
     await t.test('are reported as the database has them', async (t) => {
       const { peer } = await open(t, server);
       const asked = { ...refused, foreign_key_checks: '0', time_zone: '+03:00', LOCK_wait_timeout: '77' };
-      const { session } = await peer.run('DO 0', { after: 'hold', variables: asked });
+      const { session } = await peer.run('DO 0', { after: 'pin', variables: asked });
       t.strictSame(session?.variables, { foreign_key_checks: 'OFF', time_zone: '+03:00', lock_wait_timeout: '77' });
-      const again = await peer.run('SELECT 1', { after: 'hold', variables: session?.variables ?? {} });
+      const again = await peer.run('SELECT 1', { after: 'pin', variables: session?.variables ?? {} });
       t.strictSame(again.session, session, 'and can be given back');
-      await peer.run('BEGIN', { after: 'hold', variables: asked });
-      await peer.run("SET time_zone = '+04:00'", { after: 'hold', variables: asked });
+      await peer.run('BEGIN', { after: 'pin', variables: asked });
+      await peer.run("SET time_zone = '+04:00'", { after: 'pin', variables: asked });
       const changed = { ...session?.variables, time_zone: '+04:00' };
-      t.match(await peer.run('DO 0', { after: 'hold', variables: changed }), { session: { variables: changed } });
-      t.match(await peer.run('DO 0', { after: 'hold', variables: asked }), {
+      t.match(await peer.run('DO 0', { after: 'pin', variables: changed }), { session: { variables: changed } });
+      t.match(await peer.run('DO 0', { after: 'pin', variables: asked }), {
         session: { variables: session?.variables },
       });
     });
@@ -106,7 +106,7 @@ for (const server of await sharedServers()) {
       const { database, peer } = await open(t, server, { readOnly: true });
       await server.sql('CREATE TABLE t (a INT)', { database });
       const asked = { transaction_read_only: 'OFF', tx_read_only: '0', autocommit: '0', time_zone: '+03:00' };
-      for (const after of ['clean', 'hold', 'keep'] as const) {
+      for (const after of ['clean', 'pin', 'keep'] as const) {
         const reported = await peer.run('INSERT INTO t VALUES (1)', { after, variables: asked });
         t.match(reported.end, { failure: { code: 1792 } }, after);
         t.equal((await peer.run('SELECT @@time_zone', { after, variables: asked })).batches.join(), '["+03:00"]');
@@ -116,7 +116,7 @@ for (const server of await sharedServers()) {
     await t.test('that are many, and a statement that is cancelled behind them', async (t) => {
       const { peer } = await open(t, server);
       const many = Object.fromEntries(Array.from({ length: 500 }, (_, number) => [`no_such_${number}`, `${number}`]));
-      for (const after of ['clean', 'hold', 'keep'] as const) {
+      for (const after of ['clean', 'pin', 'keep'] as const) {
         t.equal((await peer.run('SELECT 1', { after, variables: many })).batches.join(), '[1]');
         const idles = peer.idles;
         const statement = peer.start('SELECT SLEEP(100)', { after, variables: many });

@@ -114,7 +114,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
   /** For `Listener`. If the client never received the token, nobody can resume the pinned session: it is ended. */
   endUnknownSession(query: Query, replies: DatabendReplies): void {
     const { sessionId, owner } = query.identity;
-    if (query.sessionState?.isHeld !== true || replies.hasToldState) return;
+    if (query.sessionState?.isPinned !== true || replies.hasToldState) return;
     this.#services.engine.sessions.find(sessionId, owner)?.end('its client was never told of it');
   }
 
@@ -159,7 +159,7 @@ class Listener implements SubmissionListener {
   }
 
   sessionReplaced(): void {
-    this.#replies.forgetHeld();
+    this.#replies.forgetPinned();
     if (!this.#mayPin && this.#query !== null) this.#follow(this.#query);
     this.#mayPin = true;
   }

@@ -14,7 +14,7 @@ import {
   type RequestLimits,
 } from '../request.ts';
 import { validate } from './query-request.validator.ts';
-import { type ClientSession, heldSessionOf, type SessionTokens } from './session.ts';
+import { type ClientSession, pinnedSessionOf, type SessionTokens } from './session.ts';
 
 /** The shape that the validator has vouched for. */
 interface QueryRequestBody {
@@ -102,7 +102,7 @@ export const databendBodies: BodyFormat<DatabendBody> = { module: import.meta.ur
  */
 export function requestOf({ request, session }: DatabendBody, context: RequestContext): DatabendRequest {
   const { user, client, tokens } = context;
-  const held = heldSessionOf(session, user, tokens);
+  const pinned = pinnedSessionOf(session, user, tokens);
   const carried: ClientManagedSession = {
     type: 'client-managed',
     database: databaseOf(session.database),
@@ -111,7 +111,7 @@ export function requestOf({ request, session }: DatabendBody, context: RequestCo
   };
   return {
     session,
-    request: { ...request, session: held === null ? carried : { ...held, otherwise: carried } },
+    request: { ...request, session: pinned === null ? carried : { ...pinned, otherwise: carried } },
   };
 }
 

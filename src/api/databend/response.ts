@@ -7,7 +7,7 @@ import { heapBytes } from '../../wire/heap-bytes.ts';
 import { firstWordOf, mentionsRollup, type SqlTraits, traitsOf } from '../../wire/sql-traits.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { aroundRows, type QueryFacts, type QueryReplies } from '../replies.ts';
-import { type ClientSession, type SessionTokens, sessionAfter, sessionWithoutHeld } from './session.ts';
+import { type ClientSession, type SessionTokens, sessionAfter, sessionWithoutPinned } from './session.ts';
 import { timezoneOf } from './timezone.ts';
 import { typeName } from './types.ts';
 import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
@@ -75,7 +75,7 @@ export class DatabendReplies implements QueryReplies {
   /** All that it can change is that a transaction is open, in which it has read. */
   readonly #beginsByReading: boolean;
   #hasToldState = false;
-  #isHeldForgotten = false;
+  #isPinnedForgotten = false;
   /** About what the session of the client takes, which is kept for the answers. */
   readonly heapBytes: number;
   /** The session as this query has last sent it: at first, as the client has. */
@@ -141,10 +141,10 @@ export class DatabendReplies implements QueryReplies {
   }
 
   /** The session that was held for the client has ended without loss: the next answer says so, if none has. */
-  forgetHeld(): void {
+  forgetPinned(): void {
     if (!this.#session.internal) return;
-    this.#session = sessionWithoutHeld(this.#session);
-    this.#isHeldForgotten = true;
+    this.#session = sessionWithoutPinned(this.#session);
+    this.#isPinnedForgotten = true;
   }
 
   /** Whether an answer has reported to the client the session that the statement has left. */
@@ -201,7 +201,7 @@ export class DatabendReplies implements QueryReplies {
     const canBeRepeated = next !== number;
     const update = isPosted || canBeRepeated ? this.#sessionUpdate(query, state, isPosted) : null;
     const session = update ?? (isPosted ? this.#session : null);
-    if (session !== null) this.#isHeldForgotten = false;
+    if (session !== null) this.#isPinnedForgotten = false;
     if (canBeRepeated && !this.#last.isEnd) this.#last = { number, isEnd: next === null, session };
     return session;
   }
@@ -218,17 +218,17 @@ export class DatabendReplies implements QueryReplies {
       const lastInsertId = state.name === 'Succeeded' ? state.outcome.lastInsertId : null;
       // Other statements have a transaction by now, since the client runs them while it reads this one: that one counts.
       if (!isWhole && this.#beginsByReading && state.name === 'Succeeded') return null;
-      const isChanged = sessionState.isChanged || lastInsertId !== null || this.#isHeldForgotten;
+      const isChanged = sessionState.isChanged || lastInsertId !== null || this.#isPinnedForgotten;
       if (!isWhole && !isChanged) return null;
       this.#hasToldState = true;
       // Signed only where there is something to hold: most statements leave nothing.
-      const handle = sessionState.isHeld ? this.#server.tokens.of(query.identity.sessionId, this.#user) : null;
+      const handle = sessionState.isPinned ? this.#server.tokens.of(query.identity.sessionId, this.#user) : null;
       this.#session = sessionAfter(this.#session, sessionState, lastInsertId, handle);
       return this.#session;
     }
     if (state.name !== 'Failed' || !goneCodes.has(state.failure.code) || !this.#session.internal) return null;
     this.#hasToldState = true;
-    this.#session = sessionWithoutHeld(this.#session);
+    this.#session = sessionWithoutPinned(this.#session);
     return this.#session;
   }
 

@@ -10,7 +10,7 @@ export interface ClientSession {
   readonly txn_state?: string | null;
   readonly need_sticky?: boolean | null;
   readonly need_keep_alive?: boolean | null;
-  /** A handle to the session that is held for the client, if there is one. */
+  /** A handle to the session that is pinned for the client, if there is one. */
   readonly internal?: string | null;
 }
 
@@ -67,11 +67,11 @@ function noHandle(): InvalidRequestError {
 const handleStart = /^[0-9a-f]{16}\.[0-9a-f]{32}(?:\.|$)/;
 
 /**
- * The held session that the client goes on with; null if there is none. What has not the form of a handle was given by
+ * The pinned session that the client goes on with; null if there is none. What has not the form of a handle was given by
  * another kind of server, and is ignored, unless the client is in a transaction there: its statements would run outside of it.
  * @throws InvalidRequestError
  */
-export function heldSessionOf(session: ClientSession, user: string, tokens: SessionTokens): ExistingSession | null {
+export function pinnedSessionOf(session: ClientSession, user: string, tokens: SessionTokens): ExistingSession | null {
   const { internal, txn_state } = session;
   if (internal === undefined || internal === null || internal === '') return null;
   if (handleStart.test(internal)) return tokens.read(internal, user);
@@ -102,13 +102,13 @@ export function sessionAfter(
     },
     txn_state: state.inTransaction ? 'Active' : 'AutoCommit',
     // Clients log out if they were to keep it alive, and so what is held ends with them.
-    need_sticky: state.isHeld,
-    need_keep_alive: state.isHeld,
-    internal: state.isHeld ? handle : null,
+    need_sticky: state.isPinned,
+    need_keep_alive: state.isPinned,
+    internal: state.isPinned ? handle : null,
   };
 }
 
 /** The same without the pinned session, which has ended: otherwise every later statement would fail for it. */
-export function sessionWithoutHeld(before: ClientSession): ClientSession {
+export function sessionWithoutPinned(before: ClientSession): ClientSession {
   return { ...before, txn_state: 'AutoCommit', need_sticky: false, need_keep_alive: false, internal: null };
 }

@@ -1,23 +1,23 @@
 import t from 'tap';
 import {
   type ClientSession,
-  heldSessionOf,
+  pinnedSessionOf,
   SessionTokens,
   sessionAfter,
-  sessionWithoutHeld,
+  sessionWithoutPinned,
 } from '#src/api/databend/session.js';
 import { InvalidRequestError } from '#src/api/invalid-request.js';
 
 const id = '0123456789abcdef0123456789abcdef';
-const state = { schema: null, variables: {}, inTransaction: false, isHeld: false, isChanged: false };
+const state = { schema: null, variables: {}, inTransaction: false, isPinned: false, isChanged: false };
 
 t.test('a handle brings back its session, to the user that it was given to', async (t) => {
   const tokens = new SessionTokens();
   const handle = tokens.of(id, 'ann');
   t.strictSame(tokens.read(handle, 'ann'), { type: 'existing', id });
-  t.strictSame(heldSessionOf({ internal: handle }, 'ann', tokens), { type: 'existing', id });
+  t.strictSame(pinnedSessionOf({ internal: handle }, 'ann', tokens), { type: 'existing', id });
   for (const internal of [undefined, null, '']) {
-    t.equal(heldSessionOf(internal === undefined ? {} : { internal }, 'ann', tokens), null);
+    t.equal(pinnedSessionOf(internal === undefined ? {} : { internal }, 'ann', tokens), null);
   }
   t.throws(() => tokens.read(handle, 'bob'), InvalidRequestError, 'another user');
   t.throws(() => tokens.read(handle, 'an'), InvalidRequestError);
@@ -69,9 +69,9 @@ t.test('what a statement has set is carried, beside what the client had', async 
 
 t.test('a session that is held has its handle, and none when it is not', async (t) => {
   const shop = { ...state, schema: 'shop' };
-  const held = sessionAfter({ database: 'shop' }, { ...shop, inTransaction: true, isHeld: true }, null, 'handle');
+  const held = sessionAfter({ database: 'shop' }, { ...shop, inTransaction: true, isPinned: true }, null, 'handle');
   t.match(held, { txn_state: 'Active', need_sticky: true, need_keep_alive: true, internal: 'handle' });
-  t.match(sessionAfter(held, { ...shop, isHeld: true }, null, 'handle'), {
+  t.match(sessionAfter(held, { ...shop, isPinned: true }, null, 'handle'), {
     txn_state: 'AutoCommit',
     internal: 'handle',
   });
@@ -83,17 +83,17 @@ t.test('a session that is held has its handle, and none when it is not', async (
     internal: null,
   };
   t.match(sessionAfter(held, shop, null, 'handle'), ended);
-  t.match(sessionWithoutHeld(held), ended);
+  t.match(sessionWithoutPinned(held), ended);
 });
 
 t.test('E (session.internal): what is no handle was given by another kind of server, and is ignored', async (t) => {
   const tokens = new SessionTokens();
   for (const internal of ['x', '{"variables": []}', `${'g'.repeat(16)}.${id}.x`, `${'0'.repeat(15)}.${id}.x`]) {
-    t.equal(heldSessionOf({ internal }, 'ann', tokens), null, internal);
-    t.equal(heldSessionOf({ internal, txn_state: 'AutoCommit', need_sticky: true }, 'ann', tokens), null);
-    t.throws(() => heldSessionOf({ internal, txn_state: 'Active' }, 'ann', tokens), /on another server/);
+    t.equal(pinnedSessionOf({ internal }, 'ann', tokens), null, internal);
+    t.equal(pinnedSessionOf({ internal, txn_state: 'AutoCommit', need_sticky: true }, 'ann', tokens), null);
+    t.throws(() => pinnedSessionOf({ internal, txn_state: 'Active' }, 'ann', tokens), /on another server/);
   }
   const handle = tokens.of(id, 'ann');
-  t.throws(() => heldSessionOf({ internal: handle.slice(0, -1) }, 'ann', tokens), /not as it was given/);
-  t.throws(() => heldSessionOf({ internal: handle.slice(0, 49) }, 'ann', tokens), /not as it was given/);
+  t.throws(() => pinnedSessionOf({ internal: handle.slice(0, -1) }, 'ann', tokens), /not as it was given/);
+  t.throws(() => pinnedSessionOf({ internal: handle.slice(0, 49) }, 'ann', tokens), /not as it was given/);
 });

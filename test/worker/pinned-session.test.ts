@@ -25,7 +25,7 @@ for (const server of await sharedServers()) {
         'CALL nothing()',
       ]) {
         const reported = await hold(sql);
-        t.match(reported.session, { inTransaction: false, isHeld: false, variables: {} }, sql);
+        t.match(reported.session, { inTransaction: false, isPinned: false, variables: {} }, sql);
         t.match(reported.order.at(-1), /end\+session$/, 'the end does not wait for the cleaning');
         t.equal(peer.messages.at(-1)?.type, 'idle');
         t.ok(await isClean(), sql);
@@ -33,7 +33,7 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('a transaction is held until it ends, however that comes', async (t) => {
-      const { hold, isClean, isHeld } = await open(t, server);
+      const { hold, isClean, isPinned } = await open(t, server);
       for (const end of ['COMMIT', 'ROLLBACK', 'CREATE TABLE IF NOT EXISTS u (a INT)']) {
         for (const sql of [
           'BEGIN',
@@ -42,10 +42,10 @@ for (const server of await sharedServers()) {
           'nonsense',
           'UPDATE t SET a = 3',
         ]) {
-          t.match((await hold(sql)).session, { inTransaction: true, isHeld: true }, sql);
+          t.match((await hold(sql)).session, { inTransaction: true, isPinned: true }, sql);
         }
-        t.ok(await isHeld());
-        t.match((await hold(end)).session, { inTransaction: false, isHeld: false, variables: {} }, end);
+        t.ok(await isPinned());
+        t.match((await hold(end)).session, { inTransaction: false, isPinned: false, variables: {} }, end);
         t.ok(await isClean(), end);
       }
     });
@@ -60,7 +60,7 @@ for (const server of await sharedServers()) {
       t.match((await hold('SELECT ROW_COUNT()', variables)).batches.join(), '[1]');
       await hold('SELECT * FROM nothing', variables);
       t.match((await hold('SHOW ERRORS', variables)).batches.join(), /nothing/);
-      t.match((await hold('ROLLBACK')).session, { isHeld: false });
+      t.match((await hold('ROLLBACK')).session, { isPinned: false });
     });
 
     await t.test('a deadlock ends the transaction that it was the end of', async (t) => {
@@ -82,15 +82,15 @@ for (const server of await sharedServers()) {
       const failed = ends.findIndex(({ end }) => end?.ok === false);
       t.match(ends[failed], {
         end: { failure: { code: 1213, outcome: 'rolled_back', retryable: false } },
-        session: { inTransaction: false, isHeld: false },
+        session: { inTransaction: false, isPinned: false },
       });
-      t.match(ends[1 - failed], { end: { ok: true }, session: { inTransaction: true, isHeld: true } });
+      t.match(ends[1 - failed], { end: { ok: true }, session: { inTransaction: true, isPinned: true } });
       await [one, two][1 - failed]?.hold('COMMIT');
       for (const { isClean } of [one, two]) t.ok(await isClean());
     });
 
     await t.test('a lock that is waited for in vain is passing, if the statement is of no session', async (t) => {
-      const { hold, database, isHeld } = await open(t, server);
+      const { hold, database, isPinned } = await open(t, server);
       const other = await open(t, server);
       await hold('INSERT INTO t (a) VALUES (1)');
       await other.hold('BEGIN');
@@ -100,8 +100,8 @@ for (const server of await sharedServers()) {
       t.match(alone.end, { failure: { code: 1205, outcome: 'rolled_back', retryable: true } });
       await hold('BEGIN', wait);
       const held = await hold('UPDATE t SET b = 2', wait);
-      t.match(held, { end: { failure: { code: 1205, retryable: false } }, session: { isHeld: true } });
-      t.ok(await isHeld());
+      t.match(held, { end: { failure: { code: 1205, retryable: false } }, session: { isPinned: true } });
+      t.ok(await isPinned());
     });
 
     for (const [what, sql, inTransaction = false] of [
@@ -129,11 +129,11 @@ for (const server of await sharedServers()) {
       ['A (attack): the same beside others', "SET sql_mode = '', @@`autocommit`=OFF"],
     ] as const) {
       await t.test(`${what} is held`, async (t) => {
-        const { peer, hold, isClean, isHeld } = await open(t, server);
-        t.match(await hold(sql), { end: { ok: true }, session: { isHeld: true, inTransaction } });
-        t.match((await hold('SELECT 1')).session, { isHeld: true, inTransaction });
-        t.match((await hold('nonsense')).session, { isHeld: true, inTransaction });
-        t.ok(await isHeld());
+        const { peer, hold, isClean, isPinned } = await open(t, server);
+        t.match(await hold(sql), { end: { ok: true }, session: { isPinned: true, inTransaction } });
+        t.match((await hold('SELECT 1')).session, { isPinned: true, inTransaction });
+        t.match((await hold('nonsense')).session, { isPinned: true, inTransaction });
+        t.ok(await isPinned());
         await peer.run('DO 0', { after: 'clean' });
         t.ok(await isClean(), 'and gone when it is let go');
       });
@@ -164,11 +164,11 @@ for (const server of await sharedServers()) {
     await t.test('a transaction with characteristics of its own ends like any', async (t) => {
       const { hold, isClean } = await open(t, server);
       for (const sql of ['SET TRANSACTION ISOLATION LEVEL SERIALIZABLE', 'BEGIN', 'SELECT * FROM t']) {
-        t.match((await hold(sql)).session, { isHeld: true }, sql);
+        t.match((await hold(sql)).session, { isPinned: true }, sql);
       }
-      t.match((await hold('COMMIT')).session, { isHeld: false });
-      t.match((await hold('START TRANSACTION READ ONLY')).session, { isHeld: true });
-      t.match((await hold('COMMIT')).session, { isHeld: false });
+      t.match((await hold('COMMIT')).session, { isPinned: false });
+      t.match((await hold('START TRANSACTION READ ONLY')).session, { isPinned: true });
+      t.match((await hold('COMMIT')).session, { isPinned: false });
       t.ok(await isClean());
     });
 
@@ -192,7 +192,7 @@ for (const server of await sharedServers()) {
       t.strictSame((await hold("SET time_zone = '+01:00'")).session, {
         ...state('held_away', { time_zone: '+01:00' }),
         inTransaction: true,
-        isHeld: true,
+        isPinned: true,
         isChanged: true,
       });
       t.strictSame((await hold('DROP DATABASE held_away')).session, {
@@ -202,15 +202,15 @@ for (const server of await sharedServers()) {
       t.ok(await isClean());
     });
 
-    await t.test('A1: without autocommit, the session is held until it is on again', async (t) => {
-      const { database, hold, isClean, isHeld } = await open(t, server);
-      const off = { ...state(database, { autocommit: 'OFF' }), isHeld: true };
+    await t.test('A1: without autocommit, the session is pinned until it is on again', async (t) => {
+      const { database, hold, isClean, isPinned } = await open(t, server);
+      const off = { ...state(database, { autocommit: 'OFF' }), isPinned: true };
       t.strictSame((await hold('SET autocommit = 0')).session, { ...off, isChanged: true });
       t.strictSame((await hold('DO 0')).session, off);
       t.strictSame((await hold('SELECT * FROM t')).session, { ...off, inTransaction: true, isChanged: true });
       t.strictSame((await hold('SELECT * FROM t')).session, { ...off, inTransaction: true });
       t.strictSame((await hold('ROLLBACK')).session, { ...off, isChanged: true });
-      t.ok(await isHeld());
+      t.ok(await isPinned());
       const on = { ...state(database, { autocommit: 'ON' }), isChanged: true };
       t.strictSame((await hold('SET autocommit = 1')).session, on);
       t.ok(await isClean());
@@ -234,7 +234,7 @@ for (const server of await sharedServers()) {
       t.equal(await isChanged('COMMIT'), true);
     });
 
-    await t.test('E (temporary tables): a session is held until the last one is dropped', async (t) => {
+    await t.test('E (temporary tables): a session is pinned until the last one is dropped', async (t) => {
       const { database, hold, isClean } = await open(t, server);
       for (const [creates, drops] of [
         [['CREATE TEMPORARY TABLE own (a INT)'], ['DROP TABLE own']],
@@ -245,13 +245,13 @@ for (const server of await sharedServers()) {
         ],
         [['CREATE TEMPORARY TABLE one (a INT)', 'CREATE TEMPORARY TABLE two (a INT)'], ['DROP TABLE one, two']],
       ] as const) {
-        for (const sql of creates) t.match((await hold(sql)).session, { isHeld: true }, sql);
-        t.match((await hold('SELECT 1')).session, { isHeld: true });
-        t.match((await hold('DROP TABLE nothing')).session, { isHeld: true });
+        for (const sql of creates) t.match((await hold(sql)).session, { isPinned: true }, sql);
+        t.match((await hold('SELECT 1')).session, { isPinned: true });
+        t.match((await hold('DROP TABLE nothing')).session, { isPinned: true });
         for (const [index, sql] of drops.entries()) {
           t.match(
             (await hold(sql)).session,
-            { isHeld: index < drops.length - 1, isChanged: index === drops.length - 1 },
+            { isPinned: index < drops.length - 1, isChanged: index === drops.length - 1 },
             sql,
           );
         }
@@ -275,7 +275,7 @@ for (const server of await sharedServers()) {
         ['CREATE TEMPORARY TABLE own (a INT)', 'CREATE TEMPORARY TABLE other (a INT)', 'DROP TABLE own'],
       ]) {
         const { hold } = await open(t, server);
-        for (const sql of statements) t.match((await hold(sql)).session, { isHeld: true }, sql);
+        for (const sql of statements) t.match((await hold(sql)).session, { isPinned: true }, sql);
       }
     });
 
@@ -286,7 +286,7 @@ for (const server of await sharedServers()) {
       t.ok(await isClean());
       await hold('BEGIN');
       await hold('USE mysql');
-      t.match((await hold('COMMIT')).session, { schema: 'mysql', isHeld: false });
+      t.match((await hold('COMMIT')).session, { schema: 'mysql', isPinned: false });
       t.ok(await isClean());
     });
 
@@ -294,23 +294,23 @@ for (const server of await sharedServers()) {
       const { hold } = await open(t, server);
       await hold('BEGIN');
       for (const sql of ['SET NAMES latin1', 'SET character_set_results = binary']) {
-        t.match((await hold(sql)).session, { isHeld: true });
+        t.match((await hold(sql)).session, { isPinned: true });
         t.equal((await hold("SELECT 'é 😀'")).batches.join(), '["é 😀"]');
       }
     });
 
-    await t.test('the next idle after a cancelled statement reports whether the session is held', async (t) => {
+    await t.test('the next idle after a cancelled statement reports whether the session is pinned', async (t) => {
       const { id, peer, hold, isClean } = await open(t, server);
       for (const inTransaction of [false, true]) {
         if (inTransaction) await hold('BEGIN');
         const idles = peer.idles;
-        const statement = peer.start('SELECT SLEEP(100)', { after: 'hold' });
+        const statement = peer.start('SELECT SLEEP(100)', { after: 'pin' });
         await runs(server, id);
         peer.post({ type: 'cancel', statement });
         await until(() => peer.idles > idles);
         t.equal(peer.reported(statement).end, null);
-        t.match(peer.messages.at(-1), { type: 'idle', session: { inTransaction, isHeld: inTransaction } });
-        if (inTransaction) t.match((await hold('COMMIT')).session, { isHeld: false });
+        t.match(peer.messages.at(-1), { type: 'idle', session: { inTransaction, isPinned: inTransaction } });
+        if (inTransaction) t.match((await hold('COMMIT')).session, { isPinned: false });
         t.ok(await isClean());
       }
     });
@@ -321,19 +321,19 @@ for (const server of await sharedServers()) {
         if (round % 2 === 1) await hold('BEGIN');
         const idles = peer.idles;
         const variables = { time_zone: `+0${round % 9}:00` };
-        const statement = peer.start('SELECT SLEEP(0.003)', { after: 'hold', variables });
+        const statement = peer.start('SELECT SLEEP(0.003)', { after: 'pin', variables });
         await new Promise((resolve) => setTimeout(resolve, round % 7));
         peer.post({ type: 'cancel', statement });
         await until(() => peer.idles > idles || peer.closed);
         // A kill in the midst of COM_RESET_CONNECTION makes MariaDB close the connection.
         if (peer.closed) return;
-        const isHeld = round % 2 === 1;
+        const isPinned = round % 2 === 1;
         t.match(
           (await hold('DO 0', variables)).session,
-          { variables, inTransaction: isHeld, isHeld },
+          { variables, inTransaction: isPinned, isPinned },
           `round ${round}`,
         );
-        if (isHeld) await hold('ROLLBACK');
+        if (isPinned) await hold('ROLLBACK');
         if (!(await isClean())) t.fail(`round ${round}`);
       }
     });
@@ -341,7 +341,7 @@ for (const server of await sharedServers()) {
     await t.test('a lost connection reports no session state', async (t) => {
       const { id, peer, hold } = await open(t, server);
       await hold('BEGIN');
-      const statement = peer.start('DO SLEEP(100)', { after: 'hold' });
+      const statement = peer.start('DO SLEEP(100)', { after: 'pin' });
       await runs(server, id);
       await server.sql(`KILL ${id}`);
       await until(() => peer.closed);
@@ -349,10 +349,10 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('under --read_only nothing but its transaction is different', async (t) => {
-      const { database, hold, isClean, isHeld } = await open(t, server, { readOnly: true });
+      const { database, hold, isClean, isPinned } = await open(t, server, { readOnly: true });
       t.match((await hold('INSERT INTO t (a) VALUES (1)')).end, { failure: { code: 1792 } });
       t.strictSame((await hold('SELECT * FROM t')).session, state(database));
-      t.match((await hold('BEGIN')).session, { isHeld: false });
+      t.match((await hold('BEGIN')).session, { isPinned: false });
       t.match((await hold("SET sql_mode = ''")).session, { ...state(database, { sql_mode: '' }), isChanged: true });
       const readWrite = { transaction_read_only: 'OFF', tx_read_only: 'OFF', time_zone: '+02:00' };
       t.match(await hold('INSERT INTO t (a) VALUES (1)', readWrite), {
@@ -362,9 +362,9 @@ for (const server of await sharedServers()) {
       t.strictSame((await hold('SET SESSION TRANSACTION READ WRITE')).session, state(database));
       t.match((await hold('INSERT INTO t (a) VALUES (1)')).end, { failure: { code: 1792 } });
       t.ok(await isClean());
-      t.match((await hold('SET @x = 1')).session, { inTransaction: false, isHeld: true });
+      t.match((await hold('SET @x = 1')).session, { inTransaction: false, isPinned: true });
       t.match((await hold('INSERT INTO t (a) VALUES (@x)')).end, { failure: { code: 1792 } });
-      t.ok(await isHeld());
+      t.ok(await isPinned());
     });
   });
 }
@@ -374,7 +374,7 @@ const trxCacheMs = 150;
 const locksWaited = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
 
 function state(schema: string | null, variables: SessionState['variables'] = {}): SessionState {
-  return { schema, variables, inTransaction: false, isHeld: false, isChanged: false };
+  return { schema, variables, inTransaction: false, isPinned: false, isChanged: false };
 }
 
 interface OpenOptions {
@@ -400,8 +400,8 @@ async function open(t: Test, server: DatabaseServer, { withDatabase = true, read
     id,
     peer,
     hold: (sql: string, variables: SessionState['variables'] = {}): Promise<Reported> =>
-      peer.run(sql, { after: 'hold', variables }),
+      peer.run(sql, { after: 'pin', variables }),
     isClean: async (): Promise<boolean> => (await look()) === clean,
-    isHeld: async (): Promise<boolean> => (await look()) !== clean,
+    isPinned: async (): Promise<boolean> => (await look()) !== clean,
   };
 }

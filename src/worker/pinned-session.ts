@@ -34,7 +34,7 @@ const lockPosition = 7;
  * The state of a session since its connection was clean, and whether it can be restored on another connection. It is concluded from
  * the OK packets of all statements, in order, and from the SQL where the database's session tracker does not report a change.
  */
-export class HeldSession {
+export class PinnedSession {
   readonly #readOnly: boolean;
   readonly #isMariadb: boolean;
   #schema: string | null;
@@ -66,12 +66,12 @@ export class HeldSession {
       schema: this.#schema,
       variables: Object.fromEntries(this.#variables),
       inTransaction: this.#isInTransaction,
-      isHeld: this.isHeld,
+      isPinned: this.isPinned,
       isChanged: this.#isChanged,
     };
   }
 
-  get isHeld(): boolean {
+  get isPinned(): boolean {
     return (
       this.#isInTransaction ||
       this.#isTransactionSet ||
@@ -124,7 +124,7 @@ export class HeldSession {
   statementEnded(text: SqlText, packet: OkPacket | null, followUp: OkPacket | null): void {
     const { sql, traits } = text;
     const packets = [packet, followUp].filter((one) => one !== null);
-    const [schema, wasInTransaction, wasHeld] = [this.#schema, this.#isInTransaction, this.isHeld];
+    const [schema, wasInTransaction, wasPinned] = [this.#schema, this.#isInTransaction, this.isPinned];
     this.#isChanged = false;
     // MariaDB's EOF packet flags only that the session changed; inside a transaction the flag is always set.
     if (packet?.changes === null && packet.sessionChanged) {
@@ -138,7 +138,7 @@ export class HeldSession {
     if (isUntracked || kinds.includes('bound')) this.#hasOtherState = true;
     if (packet !== null && this.#isMariadb && setsUnscoped(text)) this.#hasOtherState = true;
     if (isChanged && !isOfTables && !(kinds.length > 0 && isExplained(text))) this.#hasOtherState = true;
-    if (schema !== this.#schema || wasInTransaction !== this.#isInTransaction || wasHeld !== this.isHeld) {
+    if (schema !== this.#schema || wasInTransaction !== this.#isInTransaction || wasPinned !== this.isPinned) {
       this.#isChanged = true;
     }
   }
