@@ -1,6 +1,6 @@
-import type { CellFormat } from '#src/wire/statement.js';
+import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import type { FormatName } from '#src/wire/statement.js';
 import { decimalsNotFixed, valueText, valueType } from '#src/worker/binary-values.js';
-import { type CellKind, cellKind } from '#src/worker/cells.js';
 import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel.js';
 import type { RowFormat } from '#src/worker/row-format.js';
 import { framed } from '../../test/support/answer-packets.ts';
@@ -179,7 +179,7 @@ async function compareProtocols(): Promise<void> {
       rows.map((row) => rowPayload(row.map((value, column) => printed(columns[column] as Both, value)))),
     );
     const binary = framed(rows.map(binaryRowPayload));
-    const cases = (['typed', 'strings'] as const).flatMap((cells) => [
+    const cases = (['json', 'json strings'] as const).flatMap((cells) => [
       { format: formatOf(columns, cells, false), bytes: text },
       { format: formatOf(columns, cells, true), bytes: binary },
     ]);
@@ -208,11 +208,11 @@ function printed({ type, decimals }: Both, value: Buffer): Uint8Array {
   return Buffer.from(valueText(type, decimals, new DataView(value.buffer, value.byteOffset, value.length), 0));
 }
 
-function formatOf(columns: readonly Both[], cells: CellFormat, isBinary: boolean): RowFormat {
+function formatOf(columns: readonly Both[], cells: FormatName, isBinary: boolean): RowFormat {
   return {
-    kinds: Uint8Array.from(columns, ({ typed, string }) => (cells === 'typed' ? typed : string)),
+    kinds: Uint8Array.from(columns, ({ typed, string }) => (cells === 'json' ? typed : string)),
     values: isBinary ? Uint16Array.from(columns, ({ type, decimals }) => type | (decimals << 8)) : null,
-    cells,
+    nullIsString: false,
   };
 }
 
@@ -225,7 +225,11 @@ function scattered(number: number): number {
 export async function run(): Promise<void> {
   for (const [name, columns] of Object.entries(results)) {
     const bytes = packets(columns);
-    const format: RowFormat = { kinds: Uint8Array.from(columns, ({ kind }) => kind), values: null, cells: 'typed' };
+    const format: RowFormat = {
+      kinds: Uint8Array.from(columns, ({ kind }) => kind),
+      values: null,
+      nullIsString: false,
+    };
     kernel.input.set(bytes, headroomBytes);
     const encoded = await megabytesPerSecond(bytes, () => encode(format, headroomBytes + bytes.length));
 

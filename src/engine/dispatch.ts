@@ -263,9 +263,11 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   }
 }
 
-function statementOf({ sql, traits, params, cells, session }: QueryRequest): Statement {
+function statementOf({ sql, traits, params, format, session }: QueryRequest): Statement {
   const variables = session.type === 'client-managed' ? session.variables : null;
-  const isText = params === undefined && cells === undefined && variables === null;
-  const extras = isText ? null : { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells };
+  const isText = params === undefined && format === undefined && variables === null;
+  const extras = isText
+    ? null
+    : { params: params ?? null, variables: variables ?? {}, format: format ?? noExtras.format };
   return traits === undefined ? { sql, extras } : { sql, traits, extras };
 }

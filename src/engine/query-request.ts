@@ -1,5 +1,5 @@
 import type { SqlTraits } from '../wire/sql-traits.ts';
-import type { CellFormat, PackedParams, Params } from '../wire/statement.ts';
+import type { FormatName, PackedParams, Params } from '../wire/statement.ts';
 
 /** A statement that a client wants to be run, and how its result is to be read. The defaults are filled in. */
 export interface QueryRequest {
@@ -15,7 +15,7 @@ export interface QueryRequest {
   /** How long the result is kept after its last answer. Absent: --result_timeout_secs. */
   readonly resultTimeoutSecs?: number;
   /** Absent: JSON of the type of each column. */
-  readonly cells?: CellFormat;
+  readonly format?: FormatName;
 }
 
 /** A session that is opened for the statement. */

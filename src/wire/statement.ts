@@ -98,8 +98,8 @@ export interface Outcome {
   readonly warnings: number;
 }
 
-/** How cells are written: as JSON of their type, possibly with 64-bit integers as strings, or all as strings, with or without one for NULL. */
-export type CellFormat = 'typed' | 'typed, large integers as strings' | 'strings' | 'strings, NULL too';
+/** The name of a format (see `src/formats/`). */
+export type FormatName = 'json' | 'json, large integers as strings' | 'json strings' | 'json strings, NULL too';
 
 /** A value for a placeholder. A number that a JSON number cannot represent is a string. */
 export type Param = null | boolean | number | string;
@@ -159,10 +159,10 @@ export interface StatementExtras {
   readonly params: Params | PackedParams | null;
   /** System variables to set before the statement; those that the database refuses are ignored. */
   readonly variables: { readonly [name: string]: string };
-  readonly cells: CellFormat;
+  readonly format: FormatName;
 }
 
-export const noExtras: StatementExtras = { params: null, variables: {}, cells: 'typed' };
+export const noExtras: StatementExtras = { params: null, variables: {}, format: 'json' };
 
 /** A statement to run, and the initial credit of its reader. */
 export interface StatementRequest extends Statement {

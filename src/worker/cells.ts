@@ -1,10 +1,8 @@
-import type { CellFormat } from '../wire/statement.ts';
+import { cellKind } from '../formats/cell-kind.ts';
 import { writeJson } from './cell-json.ts';
 import { areDigits, writeNumber, writeQuotedNumber } from './cell-number.ts';
 import { writeCharacters, writeText } from './cell-text.ts';
-import type { Constants } from './constants.ts';
 import { quote, zero } from './kernel/shared/ascii.ts';
-import * as cellKinds from './kernel/shared/cell-kind.ts';
 
 /**
  * Defines the JSON of a cell of each kind, from the bytes of MySQL's text protocol. The functions take the target and the
@@ -17,17 +15,14 @@ export { takeInvalid } from './cell-text.ts';
 export * as invalidCell from './kernel/shared/invalid-cell.ts';
 export { cellGrowthMax, cellOverheadMax } from './kernel/shared/sizes.ts';
 
-export const cellKind: Constants<typeof cellKinds> = { ...cellKinds };
-export type CellKind = (typeof cellKind)[keyof typeof cellKind];
-
 /** NULL as JSON. */
 const nullLiteral = Buffer.from('null');
 /** NULL in a format whose cells are all strings. */
 const nullText = Buffer.from('"NULL"');
 
-/** The bytes of NULL in a format. */
-export function nullCell(cells: CellFormat): Uint8Array {
-  return cells === 'strings, NULL too' ? nullText : nullLiteral;
+/** The bytes of NULL in a format (see `Format.nullIsString`). */
+export function nullCell(isString: boolean): Uint8Array {
+  return isString ? nullText : nullLiteral;
 }
 
 const dateLength = 'YYYY-MM-DD'.length;

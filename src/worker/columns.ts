@@ -1,6 +1,7 @@
-import type { CellFormat, Column, ColumnType, IntegerTypeName } from '../wire/statement.ts';
+import { type CellKind, cellKind } from '../formats/cell-kind.ts';
+import type { Format } from '../formats/format.ts';
+import type { Column, ColumnType, IntegerTypeName } from '../wire/statement.ts';
 import { valueType } from './binary-values.ts';
-import { type CellKind, cellKind } from './cells.ts';
 
 /** A column as the protocol describes it (MySQL internals manual, "Column Definition"). */
 export interface ColumnDefinition {
@@ -66,27 +67,19 @@ const utf8Collations = [
 /** MariaDB adds this to the number of a collation for its variant with NO PAD. */
 const noPad = 1024;
 
-/** For each kind of typed cells, the kind that writes them as strings. */
-const stringKinds: Readonly<Record<number, CellKind>> = {
-  [cellKind.number]: cellKind.quotedNumber,
-  [cellKind.json]: cellKind.text,
-  [cellKind.bits]: cellKind.quotedBits,
-  [cellKind.bitsOrDigits]: cellKind.quotedBitsOrDigits,
-};
-
 /**
  * The column as clients see it, and the kind of its cells; for binary rows also the encoding of its values (see `RowFormat`), else
  * null.
  */
 export function describeColumn(
   definition: ColumnDefinition,
-  cells: CellFormat,
+  format: Format,
   isBinary: boolean,
 ): { column: Column; kind: CellKind; value: number | null } {
   const [columnType, kind] = describeType(definition);
   return {
     column: { name: definition.name, type: columnType, nullable: (definition.flags & notNullFlag) === 0 },
-    kind: kindIn(cells, columnType, kind),
+    kind: format.cellKindOf(columnType, kind),
     value: isBinary ? typeOfValue(definition) | (definition.decimals << 8) : null,
   };
 }
@@ -132,23 +125,6 @@ function typeOfValue(definition: ColumnDefinition): number {
     default:
       return valueType.string;
   }
-}
-
-function kindIn(cells: CellFormat, type: ColumnType, typed: CellKind): CellKind {
-  switch (cells) {
-    case 'typed':
-      return typed;
-    case 'typed, large integers as strings':
-      return type.name === 'Int64' || type.name === 'UInt64' ? stringKind(type, typed) : typed;
-    default:
-      return stringKind(type, typed);
-  }
-}
-
-function stringKind({ name }: ColumnType, typed: CellKind): CellKind {
-  if (name === 'Date') return cellKind.date;
-  if (name === 'Timestamp') return cellKind.timestamp;
-  return stringKinds[typed] ?? typed;
 }
 
 /** The table of types is part of the protocol (docs/api.md, "Values"). */

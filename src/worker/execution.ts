@@ -1,8 +1,10 @@
+import type { Format } from '../formats/format.ts';
+import { formats } from '../formats/index.ts';
 import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
 import type { StatementEnd, ToWorker } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
 import { effectOfText, type SqlTraits, saysNothing } from '../wire/sql-traits.ts';
-import { type Afterwards, type Batch, type CellFormat, noExtras, type SessionState } from '../wire/statement.ts';
+import { type Afterwards, type Batch, noExtras, type SessionState } from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
 import { invalidCell } from './cells.ts';
 import type { ColumnDefinition } from './columns.ts';
@@ -59,7 +61,7 @@ export class Execution implements ResultSink, RowOutputOwner {
   session: SessionState | null = null;
   readonly #host: ExecutionHost;
   readonly #output: RowOutput;
-  readonly #cells: CellFormat;
+  readonly #format: Format;
   /** Whether its rows are in the binary protocol, as those of prepared statements are. */
   readonly #isBinary: boolean;
   #phase: ExecutionPhase = 'running';
@@ -75,8 +77,8 @@ export class Execution implements ResultSink, RowOutputOwner {
     this.isAlone = isAlone;
     this.sql = message.sql;
     this.traits = message.traits;
-    const { cells, params } = message.extras ?? noExtras;
-    this.#cells = cells;
+    const { format, params } = message.extras ?? noExtras;
+    this.#format = formats[format];
     this.#isBinary = params !== null;
     this.#host = host;
     this.#output = new RowOutput(message, this, source, host);
@@ -133,7 +135,7 @@ export class Execution implements ResultSink, RowOutputOwner {
       this.#output.dropRows();
       return;
     }
-    const { columns, areInUtf8, format } = resultColumns(definitions, this.#cells, this.#isBinary);
+    const { columns, areInUtf8, format } = resultColumns(definitions, this.#format, this.#isBinary);
     this.#output.setColumns(columns);
     if (!areInUtf8) this.#undeliverable = notUtf8;
     if (this.#isReported) return;

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Constants } from './constants.ts';
+import type { Constants } from '../wire/constants.ts';
 import {
   cellPieceBytes,
   columnsMax,
@@ -127,7 +127,7 @@ export class Kernel {
     if (format !== this.#format) {
       this.#kinds.set(format.kinds);
       if (format.values !== null) this.#values.set(format.values);
-      exports.setFormat(format.kinds.length, format.cells === 'strings, NULL too', format.values !== null);
+      exports.setFormat(format.kinds.length, format.nullIsString, format.values !== null);
       this.#format = format;
     }
     const stop = exports.encode(from, to, before, Math.min(rowsMax, rowsRoom), Math.min(rowBytesMax, outputBytes));

@@ -1,4 +1,5 @@
-import type { CellFormat, Column } from '../wire/statement.ts';
+import type { Format } from '../formats/format.ts';
+import type { Column } from '../wire/statement.ts';
 import { type ColumnDefinition, describeColumn, isSentInUtf8 } from './columns.ts';
 import type { RowFormat } from './row-format.ts';
 
@@ -15,7 +16,7 @@ const cache = new WeakMap<readonly ColumnDefinition[], Record<string, ResultColu
 /** @param isBinary whether the rows are in the binary protocol, as those of prepared statements are */
 export function resultColumns(
   definitions: readonly ColumnDefinition[],
-  cells: CellFormat,
+  format: Format,
   isBinary: boolean,
 ): ResultColumns {
   let known = cache.get(definitions);
@@ -23,20 +24,20 @@ export function resultColumns(
     known = {};
     cache.set(definitions, known);
   }
-  const key = isBinary ? `${cells}, binary` : cells;
-  known[key] ??= describe(definitions, cells, isBinary);
+  const key = isBinary ? `${format.name}, binary` : format.name;
+  known[key] ??= describe(definitions, format, isBinary);
   return known[key];
 }
 
-function describe(definitions: readonly ColumnDefinition[], cells: CellFormat, isBinary: boolean): ResultColumns {
-  const described = definitions.map((definition) => describeColumn(definition, cells, isBinary));
+function describe(definitions: readonly ColumnDefinition[], format: Format, isBinary: boolean): ResultColumns {
+  const described = definitions.map((definition) => describeColumn(definition, format, isBinary));
   return {
     columns: described.map(({ column }) => column),
     areInUtf8: definitions.every(isSentInUtf8),
     format: {
       kinds: Uint8Array.from(described, ({ kind }) => kind),
       values: isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null,
-      cells,
+      nullIsString: format.nullIsString,
     },
   };
 }

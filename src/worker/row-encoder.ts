@@ -1,15 +1,7 @@
+import { cellKind } from '../formats/cell-kind.ts';
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
 import { valueBytes, valueText, valueType } from './binary-values.ts';
-import {
-  cellGrowthMax,
-  cellKind,
-  cellOverheadMax,
-  invalidCell,
-  isJsonText,
-  nullCell,
-  takeInvalid,
-  writeCell,
-} from './cells.ts';
+import { cellGrowthMax, cellOverheadMax, invalidCell, isJsonText, nullCell, takeInvalid, writeCell } from './cells.ts';
 import { bracketClose, bracketOpen, comma, quote } from './kernel/shared/ascii.ts';
 import { binaryRowHeader, nullBitsOffset, nullPrefix, prefix2, prefix3, prefix8 } from './kernel/shared/row-packet.ts';
 import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
@@ -59,7 +51,7 @@ export class RowEncoder {
   /** @param emit receives each full batch and owns its memory */
   constructor(format: RowFormat, rowBytesMax: number, emit: (batch: Batch) => void) {
     this.#format = format;
-    this.#nullBytes = nullCell(format.cells);
+    this.#nullBytes = nullCell(format.nullIsString);
     this.#rowBytesMax = rowBytesMax;
     this.#emit = emit;
     this.#first = spareSpaces.pop() ?? {

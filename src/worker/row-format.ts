@@ -1,5 +1,3 @@
-import type { CellFormat } from '../wire/statement.ts';
-
 /** How the rows of a result are decoded and encoded. */
 export interface RowFormat {
   /** A `CellKind` per column. Never modified, since the kernel compares formats by identity. */
@@ -9,5 +7,5 @@ export interface RowFormat {
    * the upper one. Null for the text protocol. Never modified.
    */
   readonly values: Uint16Array | null;
-  readonly cells: CellFormat;
+  readonly nullIsString: boolean;
 }

@@ -1,6 +1,6 @@
 // The packets of an answer to a statement, made by hand (MySQL internals manual, "COM_QUERY Response").
 
-import { type CellKind, cellKind } from '#src/worker/cells.js';
+import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
 import { encodedInteger, encodedString } from './row-packets.ts';
 
 export const packetHeaderBytes = 4;

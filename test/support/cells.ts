@@ -1,7 +1,8 @@
 // Cells of every kind, and what their JSON must be by means that Sluice does not use: the platform's decoder and its JSON.
 
-import type { CellFormat } from '#src/wire/statement.js';
-import { type CellKind, cellKind } from '#src/worker/cells.js';
+import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import { formats } from '#src/formats/index.js';
+import type { FormatName } from '#src/wire/statement.js';
 import type { RowFormat } from '#src/worker/row-format.js';
 import { invalidText, pick, type Random, randomBytes } from './random.ts';
 
@@ -10,16 +11,16 @@ export type Cell = Uint8Array | null;
 export const allKinds: readonly CellKind[] = Object.values(cellKind);
 /** Those of cells that are not all strings. */
 export const typedKinds = allKinds.filter((kind) => kind < cellKind.quotedNumber);
-export const allFormats: readonly CellFormat[] = [
-  'typed',
-  'typed, large integers as strings',
-  'strings',
-  'strings, NULL too',
+export const allFormats: readonly FormatName[] = [
+  'json',
+  'json, large integers as strings',
+  'json strings',
+  'json strings, NULL too',
 ];
 
 /** Rows of the text protocol, with cells of these kinds. */
-export function textFormat(kinds: readonly CellKind[], cells: CellFormat = 'typed'): RowFormat {
-  return { kinds: Uint8Array.from(kinds), values: null, cells };
+export function textFormat(kinds: readonly CellKind[], cells: FormatName = 'json'): RowFormat {
+  return { kinds: Uint8Array.from(kinds), values: null, nullIsString: formats[cells].nullIsString };
 }
 
 /** What dates and timestamps come as, and what is somewhat like them. */
@@ -75,12 +76,12 @@ export function randomCell(random: Random, kind: CellKind): Cell {
 }
 
 /** The JSON of a row. */
-export function referenceRow(kinds: readonly CellKind[], row: readonly Cell[], cells: CellFormat = 'typed'): string {
+export function referenceRow(kinds: readonly CellKind[], row: readonly Cell[], cells: FormatName = 'json'): string {
   return `[${row.map((cell, column) => referenceCell(kinds[column] as CellKind, cell, cells)).join(',')}]`;
 }
 
-export function referenceCell(kind: CellKind, cell: Cell, cells: CellFormat = 'typed'): string {
-  const none = cells === 'strings, NULL too' ? '"NULL"' : 'null';
+export function referenceCell(kind: CellKind, cell: Cell, cells: FormatName = 'json'): string {
+  const none = cells === 'json strings, NULL too' ? '"NULL"' : 'null';
   if (cell === null) return none;
   const bytes = Buffer.from(cell);
   const text = bytes.toString('latin1');

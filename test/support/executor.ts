@@ -80,11 +80,11 @@ export class Peer {
   start(sql: string, more: More = {}): number {
     const statement = ++this.#statement;
     const credit = { creditBytes: 64 * MiB, creditRows: 1_000_000 };
-    const { params, variables, cells, ...others } = more;
-    const isPlain = params === undefined && variables === undefined && cells === undefined;
+    const { params, variables, format, ...others } = more;
+    const isPlain = params === undefined && variables === undefined && format === undefined;
     const extras = isPlain
       ? null
-      : { params: params ?? null, variables: variables ?? {}, cells: cells ?? noExtras.cells };
+      : { params: params ?? null, variables: variables ?? {}, format: format ?? noExtras.format };
     this.post({ type: 'execute', statement, sql, extras, after: 'keep', gzip: null, ...credit, ...others });
     return statement;
   }

@@ -1,6 +1,6 @@
 import t from 'tap';
+import { cellKind } from '#src/formats/cell-kind.js';
 import { LocalInfileError, PlainAnswer, PrepareAnswer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
-import { cellKind } from '#src/worker/cells.js';
 import type { ColumnDefinition } from '#src/worker/columns.js';
 import { kernelStop } from '#src/worker/kernel.js';
 import {

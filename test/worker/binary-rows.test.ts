@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { type Connection, createConnection } from 'mysql2/promise';
 import t, { type Test } from 'tap';
-import { type Batch, type CellFormat, rowEndsOffset } from '#src/wire/statement.js';
+import { formats } from '#src/formats/index.js';
+import { type Batch, type FormatName, rowEndsOffset } from '#src/wire/statement.js';
 import { StatementAnswer } from '#src/worker/answers.js';
 import { type ColumnDefinition, describeColumn } from '#src/worker/columns.js';
 import { kernel, kernelStop } from '#src/worker/kernel.js';
@@ -408,12 +409,12 @@ async function answerTo(server: DatabaseServer, connection: Connection, run: () 
   return rows;
 }
 
-function encode({ definitions, payloads }: Rows, cells: CellFormat, isBinary: boolean, byKernel: boolean): string[] {
-  const described = definitions.map((definition) => describeColumn(definition, cells, isBinary));
+function encode({ definitions, payloads }: Rows, cells: FormatName, isBinary: boolean, byKernel: boolean): string[] {
+  const described = definitions.map((definition) => describeColumn(definition, formats[cells], isBinary));
   const format: RowFormat = {
     kinds: Uint8Array.from(described, ({ kind }) => kind),
     values: isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null,
-    cells,
+    nullIsString: formats[cells].nullIsString,
   };
   const rows: string[] = [];
   const encoder = new RowEncoder(format, noLimit, (batch) => void rows.push(...rowsOf(batch)));

@@ -1,12 +1,14 @@
 import t from 'tap';
-import type { CellFormat } from '#src/wire/statement.js';
-import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
+import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import { formats } from '#src/formats/index.js';
+import type { FormatName } from '#src/wire/statement.js';
+import { cellGrowthMax, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
 
 /** Writes one cell into a target that has no more room than the encoder makes for it. */
-function write(kind: CellKind, bytes: Uint8Array, cells: CellFormat = 'typed'): string {
+function write(kind: CellKind, bytes: Uint8Array, cells: FormatName = 'json'): string {
   const room = bytes.length * cellGrowthMax + cellOverheadMax;
   const out = Buffer.alloc(room + 8, 0x7e);
-  const end = writeCell(kind, out, 0, bytes, 0, bytes.length, nullCell(cells));
+  const end = writeCell(kind, out, 0, bytes, 0, bytes.length, nullCell(formats[cells].nullIsString));
   if (end > room) throw new Error(`${end} bytes were written where there is room for ${room}`);
   return out.toString('utf8', 0, end);
 }
@@ -200,8 +202,8 @@ t.test('a date without a month or a day is NULL, in either spelling of it', (t) 
   ] as const) {
     t.equal(write(cellKind.date, latin1(printed)), date ?? 'null', printed);
     t.equal(write(cellKind.timestamp, latin1(printed)), timestamp ?? 'null', printed);
-    t.equal(write(cellKind.timestamp, latin1(printed), 'strings'), timestamp ?? 'null', printed);
-    t.equal(write(cellKind.timestamp, latin1(printed), 'strings, NULL too'), timestamp ?? '"NULL"', printed);
+    t.equal(write(cellKind.timestamp, latin1(printed), 'json strings'), timestamp ?? 'null', printed);
+    t.equal(write(cellKind.timestamp, latin1(printed), 'json strings, NULL too'), timestamp ?? '"NULL"', printed);
   }
   t.end();
 });

@@ -1,6 +1,7 @@
 import t from 'tap';
+import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import { formats } from '#src/formats/index.js';
 import { valueType } from '#src/worker/binary-values.js';
-import { type CellKind, cellKind } from '#src/worker/cells.js';
 import { type ColumnDefinition, describeColumn, isSentInUtf8 } from '#src/worker/columns.js';
 
 const unsigned = 0x20;
@@ -103,11 +104,15 @@ function kindOfString(type: object, kind: CellKind): CellKind {
 for (const [what, definition, type, kind] of table) {
   t.test(`${what} is a ${JSON.stringify(type)}`, (t) => {
     const column = { name: 'c', type, nullable: true };
-    t.strictSame(describeColumn(definition, 'typed', false), { column, kind, value: null });
+    t.strictSame(describeColumn(definition, formats['json'], false), { column, kind, value: null });
     const string = kindOfString(type, kind);
-    t.strictSame(describeColumn(definition, 'strings', false), { column, kind: string, value: null });
-    t.strictSame(describeColumn(definition, 'strings, NULL too', false), { column, kind: string, value: null });
-    const required = describeColumn({ ...definition, flags: definition.flags | notNull }, 'typed', false);
+    t.strictSame(describeColumn(definition, formats['json strings'], false), { column, kind: string, value: null });
+    t.strictSame(describeColumn(definition, formats['json strings, NULL too'], false), {
+      column,
+      kind: string,
+      value: null,
+    });
+    const required = describeColumn({ ...definition, flags: definition.flags | notNull }, formats['json'], false);
     t.equal(required.column.nullable, false);
     t.strictSame(required.column.type, type);
     t.end();
@@ -166,8 +171,11 @@ t.test('in binary rows, a value is encoded by its type and its sign, and goes wi
       (type) => [type, valueType.string, valueType.string] as const,
     ),
   ] as const) {
-    t.equal(describeColumn(define(type, { decimals: 31 }), 'typed', true).value, signed | (31 << 8));
-    t.equal(describeColumn(define(type, { decimals: 2, flags: unsigned }), 'strings', true).value, without | (2 << 8));
+    t.equal(describeColumn(define(type, { decimals: 31 }), formats['json'], true).value, signed | (31 << 8));
+    t.equal(
+      describeColumn(define(type, { decimals: 2, flags: unsigned }), formats['json strings'], true).value,
+      without | (2 << 8),
+    );
   }
   t.end();
 });

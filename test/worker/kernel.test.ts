@@ -1,6 +1,8 @@
 import t from 'tap';
-import type { CellFormat } from '#src/wire/statement.js';
-import { type CellKind, cellGrowthMax, cellKind, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
+import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import { formats } from '#src/formats/index.js';
+import type { FormatName } from '#src/wire/statement.js';
+import { cellGrowthMax, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
 import { outputBytes } from '#src/worker/kernel/shared/sizes.js';
 import { headroomBytes, Kernel, type KernelStop, kernelStop, readBytes } from '#src/worker/kernel.js';
 import { allFormats, allKinds, isDocument, randomDate, referenceNumber, textFormat } from '../support/cells.ts';
@@ -368,7 +370,7 @@ function encodeAll(
   kinds: readonly CellKind[],
   bytes: Uint8Array,
   rows: readonly (readonly Cell[])[],
-  cells: CellFormat = 'typed',
+  cells: FormatName = 'json',
 ): { rows: string[]; left: number } {
   const format = textFormat(kinds, cells);
   kernel.input.set(bytes, inputBytes - bytes.length);
@@ -407,8 +409,8 @@ function isWideBits(kind: CellKind, cell: Cell): boolean {
 }
 
 /** The row by the functions that write a cell in plain JavaScript. */
-function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: CellFormat = 'typed'): string {
-  const nullBytes = nullCell(cells);
+function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: FormatName = 'json'): string {
+  const nullBytes = nullCell(formats[cells].nullIsString);
   const written = row.map((cell, column) => {
     if (cell === null) return nullBytes.toString();
     const out = Buffer.alloc(cell.length * cellGrowthMax + cellOverheadMax);
@@ -418,9 +420,9 @@ function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: CellF
 }
 
 /** The rows by means that no encoder here uses: mysql2's parsers, the platform's decoder and its JSON. */
-function mysql2Rows(kinds: readonly CellKind[], bytes: Buffer, cells: CellFormat): string[] {
+function mysql2Rows(kinds: readonly CellKind[], bytes: Buffer, cells: FormatName): string[] {
   const definitions = kinds.map(() => text);
-  const none = cells === 'strings, NULL too' ? '"NULL"' : 'null';
+  const none = cells === 'json strings, NULL too' ? '"NULL"' : 'null';
   const read = rowReader(definitions, (field) => cellText(kinds[Number(field.name)] as CellKind, field) ?? none);
   return read(bytes).map((row) => `[${row.join()}]`);
 }

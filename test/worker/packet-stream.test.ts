@@ -2,11 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t, { type Test } from 'tap';
+import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import { formats } from '#src/formats/index.js';
 import type { FromWorker, StatementEnd } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
 import { type Batch, rowEndsOffset, type StatementExtras } from '#src/wire/statement.js';
 import { type Answer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
-import { type CellKind, cellKind, isJsonText } from '#src/worker/cells.js';
+import { isJsonText } from '#src/worker/cells.js';
 import { describeColumn } from '#src/worker/columns.js';
 import { Execution } from '#src/worker/execution.js';
 import { headroomBytes, kernel, readBytes } from '#src/worker/kernel.js';
@@ -167,7 +169,7 @@ class ByRow extends Reading {
     let encoder: RowEncoder | undefined;
     this.await({
       columns: (definitions) => {
-        const kinds = definitions.map((definition) => describeColumn(definition, 'typed', false).kind);
+        const kinds = definitions.map((definition) => describeColumn(definition, formats.json, false).kind);
         encoder = new RowEncoder(textFormat(kinds), noLimit, (batch) => this.take(batch));
       },
       row: (bytes, start, end) => {
@@ -294,17 +296,17 @@ t.test('rows are of the protocol and the format that the statement has asked for
     binaryRowPayload([Buffer.from('f9ffffff', 'hex'), encodedString('"'), null]),
     binaryRowPayload([null, null, encodedString('[1]')]),
   ];
-  for (const [cells, rows] of [
-    ['typed', ['[-7,"\\"",null]', '[null,null,[1]]']],
-    ['strings', ['["-7","\\"",null]', '[null,null,"[1]"]']],
-    ['strings, NULL too', ['["-7","\\"","NULL"]', '["NULL","NULL","[1]"]']],
-    ['typed', ['[-7,"\\"",null]', '[null,null,[1]]']],
+  for (const [format, rows] of [
+    ['json', ['[-7,"\\"",null]', '[null,null,[1]]']],
+    ['json strings', ['["-7","\\"",null]', '[null,null,"[1]"]']],
+    ['json strings, NULL too', ['["-7","\\"","NULL"]', '["NULL","NULL","[1]"]']],
+    ['json', ['[-7,"\\"",null]', '[null,null,[1]]']],
   ] as const) {
     for (const params of [null, []]) {
-      const reading = new ByExecution(noLimit, noLimit, noLimit, { cells, params, variables: {} });
+      const reading = new ByExecution(noLimit, noLimit, noLimit, { format, params, variables: {} });
       const payloads = params === null ? textRows : binaryRows;
       reading.give(framed([...columnPayloads(kinds), ...payloads, eofPayload()]), random);
-      t.strictSame(reading.rows, rows, `${cells}, ${params === null ? 'text' : 'binary'}`);
+      t.strictSame(reading.rows, rows, `${format}, ${params === null ? 'text' : 'binary'}`);
     }
   }
   t.end();

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { type Batch, type CellFormat, rowEndsOffset } from '#src/wire/statement.js';
-import { type CellKind, cellKind } from '#src/worker/cells.js';
+import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import { type Batch, type FormatName, rowEndsOffset } from '#src/wire/statement.js';
 import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel.js';
 import { batchBytes, RowEncoder } from '#src/worker/row-encoder.js';
 import { framed, packetHeaderBytes } from '../support/answer-packets.ts';
@@ -23,7 +23,7 @@ class Encoding {
   readonly batches: Batch[] = [];
   readonly #copies: Buffer[] = [];
 
-  constructor(kinds: readonly CellKind[], rowBytesMax = noLimit, cells: CellFormat = 'typed') {
+  constructor(kinds: readonly CellKind[], rowBytesMax = noLimit, cells: FormatName = 'json') {
     this.encoder = new RowEncoder(textFormat(kinds, cells), rowBytesMax, (batch) => this.#keep(batch));
   }
 
@@ -404,11 +404,7 @@ t.test('a cell that reaches past its packet is an error and not a read of what l
 });
 
 /** By the plain encoder alone. */
-function appendAll(
-  kinds: readonly CellKind[],
-  rows: readonly (readonly Cell[])[],
-  cells: CellFormat = 'typed',
-): string {
+function appendAll(kinds: readonly CellKind[], rows: readonly (readonly Cell[])[], cells: FormatName = 'json'): string {
   const encoding = new Encoding(kinds, noLimit, cells);
   for (const row of rows) if (!encoding.append(row)) throw new Error('the row was refused');
   return encoding.finish().join();
@@ -418,7 +414,7 @@ function isSame(
   encoded: string,
   rows: readonly (readonly Cell[])[],
   kinds: readonly CellKind[],
-  cells: CellFormat = 'typed',
+  cells: FormatName = 'json',
 ): boolean {
   return encoded === rows.map((row) => referenceRow(kinds, row, cells)).join(',');
 }

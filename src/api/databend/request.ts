@@ -1,5 +1,5 @@
 import type { ClientManagedSession, QueryRequest } from '../../engine/query-request.ts';
-import type { CellFormat } from '../../wire/statement.ts';
+import type { FormatName } from '../../wire/statement.ts';
 import type { BodyFormat, ParsedBody } from '../body.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 import {
@@ -89,7 +89,7 @@ export function parse(bytes: Buffer, limits: RequestLimits): DatabendBody {
       ),
       timeoutSecs: null,
       ...(resultTimeoutSecs === null ? {} : { resultTimeoutSecs }),
-      cells: cellsOf(carried),
+      format: formatOf(carried),
     },
   };
 }
@@ -138,6 +138,6 @@ function resultTimeoutSecsOf({ settings }: ClientSession, max: number): number |
   return Math.min(Number(asked), max);
 }
 
-function cellsOf({ settings }: ClientSession): CellFormat {
-  return settings?.[nullSetting] === '1' ? 'strings, NULL too' : 'strings';
+function formatOf({ settings }: ClientSession): FormatName {
+  return settings?.[nullSetting] === '1' ? 'json strings, NULL too' : 'json strings';
 }

@@ -46,7 +46,7 @@ export class NativeApi implements Api, PostDialect<NativeBody> {
   }
 
   submissionOf({ request }: NativeBody, _request: IncomingMessage, _user: string): Submission {
-    const withStrings = request.cells === 'typed, large integers as strings';
+    const withStrings = request.format === 'json, large integers as strings';
     const listener = withStrings ? this.#listener : null;
     return { request, keptBytes: 0, id: null, needsFinal: false, listener };
   }

@@ -63,7 +63,7 @@ export function parse(bytes: Buffer, limits: RequestLimits): NativeBody {
         : { type: 'existing', id: session.id },
     pagination: paginationOf(pagination, defaultWaitSecs, limits),
     timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutMs / 1_000),
-    ...(integers === 'string' ? { cells: 'typed, large integers as strings' } : {}),
+    ...(integers === 'string' ? { format: 'json, large integers as strings' } : {}),
     ...(kept === undefined ? {} : { resultTimeoutSecs: bounded('result_timeout_secs', kept, kept, keptMax) }),
   };
   return { request };

@@ -23,7 +23,7 @@ t.test('a request with only sql gets the defaults', async (t) => {
       session: { type: 'client-managed', database: null, variables: {}, client: null },
       pagination: { waitSecs: 10, maxRowsPerPage: 10_000, maxRowsInBuffer: 5_000_000 },
       timeoutSecs: null,
-      cells: 'strings',
+      format: 'json strings',
     },
   });
 });
@@ -55,9 +55,9 @@ t.test('members that are not known are passed over, and given back in the sessio
 t.test('settings are variables, but for what is the client alone', async (t) => {
   const settings = { sql_mode: 'ANSI', timezone: 'UTC', format_null_as_str: '1' };
   const { request } = parse({ sql: 'x', session: { settings } }, { client: null });
-  t.match(request, { cells: 'strings, NULL too', session: { variables: { sql_mode: 'ANSI', timezone: 'UTC' } } });
+  t.match(request, { format: 'json strings, NULL too', session: { variables: { sql_mode: 'ANSI', timezone: 'UTC' } } });
   t.notMatch(request.session, { variables: { format_null_as_str: String } });
-  t.equal(parse({ sql: 'x', session: { settings: { format_null_as_str: '0' } } }).request.cells, 'strings');
+  t.equal(parse({ sql: 'x', session: { settings: { format_null_as_str: '0' } } }).request.format, 'json strings');
 });
 
 t.test('a handle leads to the session that is held', async (t) => {

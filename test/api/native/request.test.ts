@@ -278,9 +278,9 @@ t.test(
 );
 
 t.test('E (integers): 64-bit integers are asked for as strings, or as numbers, which is the default', async (t) => {
-  t.equal(parse({ sql: '' }).cells, undefined);
-  t.equal(parse({ sql: '', integers: 'number' }).cells, undefined);
-  t.equal(parse({ sql: '', integers: 'string' }).cells, 'typed, large integers as strings');
+  t.equal(parse({ sql: '' }).format, undefined);
+  t.equal(parse({ sql: '', integers: 'number' }).format, undefined);
+  t.equal(parse({ sql: '', integers: 'string' }).format, 'json, large integers as strings');
   for (const integers of ['strings', '', 64, null, true]) {
     t.equal(reasonAgainst(JSON.stringify({ sql: '', integers })), '"integers" must be "number" or "string"');
   }

@@ -1,0 +1,11 @@
+import type { FormatName } from '../wire/statement.ts';
+import type { Format } from './format.ts';
+import { json, jsonStrings, jsonStringsAndNull, jsonWithLargeIntegersAsStrings } from './json.ts';
+
+/** All formats, by the names under which requests and messages between threads choose them. */
+export const formats: Readonly<Record<FormatName, Format>> = {
+  [json.name]: json,
+  [jsonWithLargeIntegersAsStrings.name]: jsonWithLargeIntegersAsStrings,
+  [jsonStrings.name]: jsonStrings,
+  [jsonStringsAndNull.name]: jsonStringsAndNull,
+} as Record<FormatName, Format>;
