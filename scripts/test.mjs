@@ -11,7 +11,7 @@ import { constants, tmpdir } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { obtainMysql } from './mysql.mjs';
-import { build, checkNode, installMariadb, installPackages, ROOT, runQuietly, SetupError, say } from './setup.mjs';
+import { build, checkNode, installMariadb, installPackages, ROOT, SetupError, say } from './setup.mjs';
 
 // How many test files are run at a time.
 const SIDE_BY_SIDE = 4;
@@ -76,7 +76,7 @@ async function main() {
   mysqlMissing = obtainMysql();
   warnAboutMysql();
   await build(['.']);
-  lint();
+  await reportLint();
 
   // Whatever the tests leave in the temporary folder goes with this one. Its path is short, as sockets lie in it.
   const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
@@ -91,14 +91,12 @@ async function main() {
 }
 
 /** A fault of style is one failure among others: the tests are still run. */
-function lint() {
-  try {
-    const biome = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
-    runQuietly(process.execPath, [biome, 'check', '--diagnostic-level=error', '.'], 'the linter');
-  } catch (error) {
-    counts.failed++;
-    say(error.message);
-  }
+async function reportLint() {
+  const { lint } = await import('./lint.mjs');
+  const faults = lint();
+  if (faults === '') return;
+  counts.failed++;
+  say(faults);
 }
 
 /** Starts the servers that the suite shares, calls back with the environment that names them, and stops them. */
