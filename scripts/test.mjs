@@ -17,10 +17,10 @@ import { build, checkNode, installMariadb, installPackages, ROOT, SetupError, sa
 const SIDE_BY_SIDE = 4;
 // The files that take longest are begun first, so that at the end no core waits for one of them.
 const FIRST = [
-  'test/databend/driver.test.ts',
+  'test/api/databend/driver.test.ts',
   'test/worker/executor.test.ts',
   'test/service/authentication.test.ts',
-  'test/databend/cursors.test.ts',
+  'test/api/databend/cursors.test.ts',
   'test/faults/spill.test.ts',
   'test/faults/restart.test.ts',
   'test/faults/reads.test.ts',

@@ -1,4 +1,4 @@
-import type { DatabaseKind, DatabaseServer } from '../support/servers.ts';
+import type { DatabaseKind, DatabaseServer } from '../../support/servers.ts';
 
 /** A column of a type, and what clients must be given for it. */
 export interface CellCase {

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { type DatabaseServer, sharedServers } from '../support/servers.ts';
-import { get, post, type Reply, type RequestOptions, type SluiceProcess, startSluice } from '../support/sluice.ts';
-import { until } from '../support/until.ts';
+import { type DatabaseServer, sharedServers } from '../../support/servers.ts';
+import { get, post, type Reply, type RequestOptions, type SluiceProcess, startSluice } from '../../support/sluice.ts';
+import { until } from '../../support/until.ts';
 
 /* Databend's dialect beside v1, as any client sees it by HTTP. What certain clients need is in the other files here. */
 

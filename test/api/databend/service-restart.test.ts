@@ -1,7 +1,7 @@
 import { Client } from 'databend-driver';
 import t from 'tap';
-import { sharedServers } from '../support/servers.ts';
-import { startSluice } from '../support/sluice.ts';
+import { sharedServers } from '../../support/servers.ts';
+import { startSluice } from '../../support/sluice.ts';
 import { cell, Stage } from './stage.ts';
 
 /*

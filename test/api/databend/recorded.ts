@@ -3,9 +3,9 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { type DatabaseServer, sharedServers } from '../support/servers.ts';
-import { startSluice } from '../support/sluice.ts';
-import { until } from '../support/until.ts';
+import { type DatabaseServer, sharedServers } from '../../support/servers.ts';
+import { startSluice } from '../../support/sluice.ts';
+import { until } from '../../support/until.ts';
 import { cellCases, makeCellTable, nameOf } from './cells.ts';
 
 /** The session that a client carries. Members that are not named are its server's business. */

@@ -232,7 +232,7 @@ t.test('D4: the refusal of an unknown option names the nearest one', async (t) =
     '--unheard_of': null,
     // Former names.
     '--whole_results_max=1': 'single_page_results_max',
-    '--pinned-session-idle-secs=1': 'pinned_session_idle_secs',
+    '--held-session-idle-secs=1': 'pinned_session_idle_secs',
   };
   for (const [arg, meant] of Object.entries(mistakes)) {
     const name = arg.replace(/=.*/, '').slice(2).replaceAll('-', '_');

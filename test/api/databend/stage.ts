@@ -3,8 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { Client, type Connection, type Row, type RowIterator } from 'databend-driver';
 import type { Test } from 'tap';
-import type { DatabaseServer } from '../support/servers.ts';
-import { type SluiceProcess, startSluice } from '../support/sluice.ts';
+import type { DatabaseServer } from '../../support/servers.ts';
+import { type SluiceProcess, startSluice } from '../../support/sluice.ts';
 import { startWitness, type Witness } from './witness.ts';
 
 // The driver reads it when it connects for the first time. Nobody waits for 15 s in a test.

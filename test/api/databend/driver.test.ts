@@ -2,9 +2,9 @@ import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Row, RowIterator } from 'databend-driver';
 import t, { type Test } from 'tap';
-import { figure } from '../support/form.ts';
-import { sharedServers } from '../support/servers.ts';
-import { until } from '../support/until.ts';
+import { figure } from '../../support/form.ts';
+import { sharedServers } from '../../support/servers.ts';
+import { until } from '../../support/until.ts';
 import { cellCases, makeCellTable, nameOf } from './cells.ts';
 import { cell, each, next, pinnedIdleSecs, resultTimeoutSecs, Stage, valuesOf } from './stage.ts';
 

@@ -3,9 +3,9 @@
 
 import type { Connection, RowIterator } from 'databend-driver';
 import t, { type Test } from 'tap';
-import { figure, testMsMax } from '../support/form.ts';
-import { generator, pick, type Random, seedOf } from '../support/random.ts';
-import { sharedServers } from '../support/servers.ts';
+import { figure, testMsMax } from '../../support/form.ts';
+import { generator, pick, type Random, seedOf } from '../../support/random.ts';
+import { sharedServers } from '../../support/servers.ts';
 import { cell, each, next, Stage, valuesOf } from './stage.ts';
 
 t.setTimeout(testMsMax);
