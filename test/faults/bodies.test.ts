@@ -541,7 +541,7 @@ function judge(text: string): QueryRequest | null {
     session,
     pagination,
     timeoutSecs,
-    ...(integers === 'string' && { cells: 'json, large integers as strings' }),
+    ...(integers === 'string' && { format: 'json, large integers as strings' }),
     ...(kept !== null && { resultTimeoutSecs: kept }),
   };
 }
