@@ -63,7 +63,7 @@ function whyRefused(text: SqlText): string | null {
   if (keyword === null)
     return 'its first word could not be made out; begin with it, and not with an executable comment';
   if (!letThrough.has(keyword)) {
-    return `${keyword.slice(0, wordCharsMax)} is refused: ${reasons.get(keyword) ?? 'it may write'}`;
+    return `${keyword.slice(0, wordCharsMax)} is refused: ${reasons.get(keyword) ?? 'it is not known to be read-only'}`;
   }
   if (writesFile(sql)) return 'INTO OUTFILE and INTO DUMPFILE are refused: no transaction keeps them from writing';
   if (keyword === 'SET') return whySetRefused(sql);
