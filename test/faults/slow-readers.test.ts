@@ -33,9 +33,10 @@ const finishing = 8;
 const bufferBytesMax = figure(64, 256) * MIB;
 /**
  * What may come on top of the buffers: for each reader the page that can be asked for again and what a connection costs,
- * and what the collector has not taken back yet of the bytes that have gone through.
+ * and garbage of the bytes that have gone through, which a busy machine collects late: 60 readers took 71 to 95 MiB. All results
+ * together are more than a GiB.
  */
-const allowanceBytes = 64 * MIB + (readerCount * MIB) / 2;
+const allowanceBytes = 128 * MIB + (readerCount * MIB) / 2;
 
 const kinds = ['mariadb', 'mysql'] satisfies DatabaseKind[];
 
