@@ -11,7 +11,7 @@ import { helpText } from '#src/config/help.js';
 import { optionsDoc } from '#src/config/options-doc.js';
 import { readCommand } from '#src/config/read-command.js';
 
-const MAIN_FILE = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
 const MIB = 1024 * 1024;
 
 /** Every numeric option with what docs/options.md promises: its default, its least and its greatest value. */
@@ -390,7 +390,7 @@ t.test('--help lists every option with its default and its unit', async (t) => {
 t.test(
   'docs/options.md is what the table of options gives, and lists every option with its default and its unit',
   async (t) => {
-    const doc = await readFile(new URL('../../docs/options.md', import.meta.url), 'utf8');
+    const doc = await readFile(new URL('../../../docs/options.md', import.meta.url), 'utf8');
     t.equal(doc, optionsDoc(), 'run "npm run options-doc"');
     const rows = new Map(
       [...doc.matchAll(/^\| `--(\w+)` \| (.+?) \| (.+?) \| (.+?) \| (.+) \|$/gm)].map(([, name = '', ...cells]) => [
@@ -430,7 +430,7 @@ t.test('D4: --help has an example, names a subject for every option and no line 
 });
 
 t.test('D4: --version prints the name and the version in package.json', async (t) => {
-  const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
+  const { version } = JSON.parse(await readFile(new URL('../../../package.json', import.meta.url), 'utf8'));
   t.same(readCommand(['--version'], {}), { type: 'version' });
   t.match(await run(['--version'], { PATH: '' }), { status: 0, stdout: `sluice ${version}\n`, stderr: '' });
 });
