@@ -11,14 +11,14 @@ import type { AnswerWriter } from './answer-writer.ts';
 import type { Authenticator } from './authenticator.ts';
 
 /** A dialect's answer about a query that has been removed. */
-export interface GoneDialect {
+export interface RemovedQueryReplies {
   /** @param reason one line that names the query */
-  gone(reason: string): HttpError;
-  /** The answer to a request that cancels it; null: `gone` */
+  removedError(reason: string): HttpError;
+  /** The answer to a request that cancels the query; null: the answer is `removedError`. */
   killed(id: string, tombstone: Tombstone): Reply | null;
 }
 
-/** The requests about a query that all dialects have: its pages, its progress, its cancelling and its removal. */
+/** The routes that all dialects share: page, progress, cancel and remove a query. */
 export class QueryRoutes {
   readonly #engine: Engine;
   readonly #authenticator: Authenticator;
@@ -30,39 +30,39 @@ export class QueryRoutes {
     this.#answers = answers;
   }
 
-  for(dialect: GoneDialect): Route[] {
+  routesFor(removed: RemovedQueryReplies): Route[] {
     return [
       {
         methods: ['GET'],
         path: '/v1/query/:id/page/#number',
-        handle: (exchange) => this.#page(exchange, dialect),
+        handle: (exchange) => this.#page(exchange, removed),
       },
-      { methods: ['GET', 'HEAD'], path: '/v1/query/:id', handle: (exchange) => this.#stats(exchange, dialect) },
-      { methods: ['GET', 'POST'], path: '/v1/query/:id/kill', handle: (exchange) => this.#kill(exchange, dialect) },
+      { methods: ['GET', 'HEAD'], path: '/v1/query/:id', handle: (exchange) => this.#stats(exchange, removed) },
+      { methods: ['GET', 'POST'], path: '/v1/query/:id/kill', handle: (exchange) => this.#kill(exchange, removed) },
     ];
   }
 
-  async #page({ request, response, params }: Exchange, dialect: GoneDialect): Promise<void> {
+  async #page({ request, response, params }: Exchange, removed: RemovedQueryReplies): Promise<void> {
     const [id = '', number] = params;
-    const query = await this.#find(id, request, dialect);
+    const query = await this.#find(id, request, removed);
     const isGzip = acceptsGzip(request.headers['accept-encoding']);
     await this.#answers.writePage(query, Number(number), isGzip, response, 'GET');
   }
 
-  async #stats({ request, response, params: [id = ''] }: Exchange, dialect: GoneDialect): Promise<void> {
-    const query = await this.#find(id, request, dialect);
+  async #stats({ request, response, params: [id = ''] }: Exchange, removed: RemovedQueryReplies): Promise<void> {
+    const query = await this.#find(id, request, removed);
     this.#engine.touch(query);
     const replies = this.#answers.repliesOf(query);
     this.#answers.write(query.identity.owner, response, replies.stats(query, query.snapshot(), query.nextPage));
   }
 
-  async #kill(exchange: Exchange, dialect: GoneDialect): Promise<void> {
-    const isFinal = isDelete(exchange.search);
+  async #kill(exchange: Exchange, removed: RemovedQueryReplies): Promise<void> {
+    const removesQuery = hasDeleteFlag(exchange.search);
     const { request, response, params } = exchange;
     const [id = ''] = params;
     const { user } = await this.#authenticator.authenticate(request);
     const query = this.#engine.find(id, user);
-    if (isFinal) {
+    if (removesQuery) {
       if (query !== undefined) this.#engine.finish(query);
       else if (this.#engine.tombstone(id, user) === undefined) throw unknownQuery(id);
       replyEmpty(response);
@@ -70,42 +70,42 @@ export class QueryRoutes {
     }
     if (query === undefined) {
       const tombstone = this.#engine.tombstone(id, user);
-      const answer = tombstone === undefined ? null : dialect.killed(id, tombstone);
-      if (answer === null) throw this.#notFound(id, user, dialect);
+      const answer = tombstone === undefined ? null : removed.killed(id, tombstone);
+      if (answer === null) throw this.#notFound(id, user, removed);
       reply(response, answer);
       return;
     }
     query.cancelByClient();
-    // Nothing of it is left unread.
+    // A cancelled query counts as drained: this moves it out of the user's unread queries.
     this.#engine.touch(query);
     const replies = this.#answers.repliesOf(query);
     reply(response, replies.killed(query));
-    // A poll that waits has been answered.
-    if (replies.endsByKill) this.#engine.finish(query, 'was cancelled by the client');
+    // `cancelByClient` has resolved the poll that waits, so the query can be removed.
+    if (replies.isRemovedByKill) this.#engine.finish(query, 'was cancelled by the client');
   }
 
-  async #find(id: string, request: IncomingMessage, dialect: GoneDialect): Promise<Query> {
+  async #find(id: string, request: IncomingMessage, removed: RemovedQueryReplies): Promise<Query> {
     const { user } = await this.#authenticator.authenticate(request);
     const query = this.#engine.find(id, user);
-    if (query === undefined) throw this.#notFound(id, user, dialect);
+    if (query === undefined) throw this.#notFound(id, user, removed);
     return query;
   }
 
-  #notFound(id: string, user: string, dialect: GoneDialect): HttpError {
+  #notFound(id: string, user: string, removed: RemovedQueryReplies): HttpError {
     const tombstone = this.#engine.tombstone(id, user);
-    return tombstone === undefined ? unknownQuery(id) : dialect.gone(`query ${id} ${tombstone.reason}`);
+    return tombstone === undefined ? unknownQuery(id) : removed.removedError(`query ${id} ${tombstone.reason}`);
   }
 }
 
 /** @throws HttpError 400 */
-function isDelete(search: string): boolean {
+function hasDeleteFlag(search: string): boolean {
   if (search === '') return false;
   const value = new URLSearchParams(search).get('delete') ?? 'false';
   if (value !== 'true' && value !== 'false') throw httpErrors.badRequest('"delete" must be true or false');
   return value === 'true';
 }
 
-/** Says why a query may be unknown: of an id that this server has made, when it was made. */
+/** Explains a 404. An id that Sluice has made contains its time, so that an id from before a restart is recognized. */
 export function unknownQuery(id: string): HttpError {
   const begun = timeOfQueryId(id);
   const started = new Date(performance.timeOrigin).toISOString();

@@ -12,7 +12,7 @@ export interface QueryFacts {
 /** Writes the answers about a query, all of them in the dialect of its POST. */
 export interface QueryReplies {
   /** Whether a client that has cancelled the statement asks nothing more about it. */
-  readonly endsByKill: boolean;
+  readonly isRemovedByKill: boolean;
   /** @param isPosted whether it answers a POST, which may have come before */
   page(query: QueryFacts, page: Page, isPosted: boolean): Reply;
   /** @param nextPage the number of the page that the client has to ask for; null if there is none */

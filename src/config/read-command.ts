@@ -12,15 +12,15 @@ export type Command =
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Each option, and its names in the places where it occurs. */
-const settings = Object.entries<OptionGroup>(groups).flatMap(([group, { options }]) =>
+/** Each option with its member of `Config`, its flag and its environment variable. */
+const optionNames = Object.entries<OptionGroup>(groups).flatMap(([group, { options }]) =>
   Object.entries(options).map(([name, option]) => ({
     group,
     name,
     option,
     member: memberName(name),
     flag: `--${name}`,
-    variable: `SLUICE_${name.toUpperCase()}`,
+    environmentVariable: `SLUICE_${name.toUpperCase()}`,
   })),
 );
 
@@ -33,8 +33,8 @@ export function readCommand(args: readonly string[], environment: Environment): 
   if (flags.help) return { type: 'help' };
   if (flags.version) return { type: 'version' };
   const config: Record<string, Record<string, unknown>> = {};
-  for (const { group, name, option, member, flag, variable } of settings) {
-    const given = givenBy(flag, flags.values[name]) ?? givenBy(variable, environment[variable]);
+  for (const { group, name, option, member, flag, environmentVariable } of optionNames) {
+    const given = givenBy(flag, flags.values[name]) ?? givenBy(environmentVariable, environment[environmentVariable]);
     config[group] ??= {};
     config[group][member] = readValue(option, given);
   }
@@ -49,7 +49,7 @@ function givenBy(source: string, text: string | undefined): GivenValue | undefin
   return text === undefined ? undefined : { text, source };
 }
 
-/** Bytes of request memory for each byte of a body: the body, and its statement with two bytes per character, are held at once. */
+/** Bytes of request memory for each byte of a body: the body itself, and at most three for its statement (see `heapBytes`). */
 const requestBytesPerBodyByte = 4;
 
 /** Checks options against each other. @throws ConfigError */

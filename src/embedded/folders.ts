@@ -70,7 +70,7 @@ export class Folders {
    * Makes the root accessible, and calls `choose` for the user that MariaDB will run as. That user owns its folders from then
    * on.
    */
-  chooseUser(choose: () => SystemUser | null): SystemUser | null {
+  openToServerUser(choose: () => SystemUser | null): SystemUser | null {
     if (process.getuid?.() !== 0) return null;
     const dataDir = dirname(this.root);
     const { mode } = statSync(dataDir);

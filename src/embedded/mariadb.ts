@@ -91,8 +91,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
   const lock = Lock.take(folders.lock, options.dataDir);
   try {
     await endServersBelow(folders.root);
-    const user = folders.chooseUser(() => findSystemUser(folders.root, programs.server));
-    if (user === null && process.getuid?.() === 0) report(options, runsAsRoot(folders.root));
+    const user = folders.openToServerUser(() => findSystemUser(folders.root, programs.server));
+    if (user === null && process.getuid?.() === 0) report(options, rootWarning(folders.root));
     folders.prepare();
     const launcher = new Launcher(programs, folders, user, options);
     if (!folders.isFinished()) await makeData(launcher, programs, folders, options);
@@ -109,7 +109,7 @@ function report({ observe }: EmbeddedOptions, message: string): void {
   observe({ type: 'embedded_database', message });
 }
 
-function runsAsRoot(folder: string): string {
+function rootWarning(folder: string): string {
   return (
     `the private MariaDB runs as root, because there is no user mysql or nobody who can enter ${folder}: ` +
     'start the server as another user, or give a --data_dir that others can enter'
@@ -168,7 +168,7 @@ async function serve(launcher: Launcher, programs: Programs, folders: Folders, l
   ]);
   await launcher.guard(server, async (signal) => {
     const ended = server.ended.then((error) => Promise.reject(error));
-    await Promise.race([ended, untilGreeted(socketPath, signal)]);
+    await Promise.race([ended, waitUntilReady(socketPath, signal)]);
     if (!existsSync(folders.proof)) throw new Error(`the privileges could not be set: ${logTail(folders.log)}`);
   });
   for (const file of [initFile, folders.proof]) rmSync(file, { force: true });
@@ -253,7 +253,7 @@ class RunningDatabase implements EmbeddedDatabase {
   }
 }
 
-async function untilGreeted(socketPath: string, signal: AbortSignal): Promise<void> {
+async function waitUntilReady(socketPath: string, signal: AbortSignal): Promise<void> {
   while (!(await greets(socketPath))) await delay(CONNECT_INTERVAL_MS, undefined, { signal });
 }
 

@@ -3,11 +3,11 @@ import type { Query } from '../query/query.ts';
 import type { Account } from '../session/accounts.ts';
 import type { Lease, LeaseHolder } from '../session/lease.ts';
 import type { Leases } from '../session/leases.ts';
-import { RefusedError } from '../session/refused-error.ts';
+import { OpenRefusedError } from '../session/open-refused-error.ts';
 import type { Movable, Session } from '../session/session.ts';
 import { causes, type Failure, failureOf } from '../wire/failures.ts';
 import { noExtras, type Statement, type StatementHandle } from '../wire/statement.ts';
-import { isAlone, type QueryRequest } from './query-request.ts';
+import { isStandalone, type QueryRequest } from './query-request.ts';
 import type { Queue, Waiter } from './queue.ts';
 
 /** The connection or session that a statement runs on, or the reason why it cannot run. */
@@ -28,7 +28,7 @@ export interface Opener {
   /**
    * @param sessionId of a session that is opened
    * @returns null, also by the promise, if no connection is free
-   * @throws RefusedError also by the promise
+   * @throws OpenRefusedError also by the promise
    */
   open(request: QueryRequest, account: Account, sessionId: string): Opened;
   /** Gives back the placement of a statement that is not dispatched. */
@@ -69,7 +69,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
     this.#query = query;
     this.user = account.user;
     this.#resend = { request, account };
-    query.begin(statementOf(request), isAlone(request), this);
+    query.begin(statementOf(request), isStandalone(request), this);
   }
 
   /** @param placement null: it waits for its turn */
@@ -135,7 +135,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
 
   /** For `Query`, as are `resend` and `end`. */
   get canResend(): boolean {
-    return this.#resend !== null && isAlone(this.#resend.request);
+    return this.#resend !== null && isStandalone(this.#resend.request);
   }
 
   resend(): void {
@@ -220,7 +220,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
       if (isMovable) return;
     }
     if (this.#isOver) return;
-    if (isAlone(this.#resend.request)) {
+    if (isStandalone(this.#resend.request)) {
       this.#retryTimer = setTimeout(() => {
         this.#resend = null;
       }, retryWindowMs);
@@ -234,7 +234,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   }
 
   #fail(error: unknown): void {
-    if (!(error instanceof RefusedError)) throw error;
+    if (!(error instanceof OpenRefusedError)) throw error;
     if (this.#phase === 'over') return;
     this.end();
     this.#query.failed(failureOf({ ...error.refusal.failure, isPassing: true }, 'not_started'));

@@ -4,7 +4,7 @@ import { RefusalError } from '../refusal-error.ts';
 import type { Account } from '../session/accounts.ts';
 import type { Lease } from '../session/lease.ts';
 import type { Leases } from '../session/leases.ts';
-import { RefusedError } from '../session/refused-error.ts';
+import { OpenRefusedError } from '../session/open-refused-error.ts';
 import type { Session } from '../session/session.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { causes, failureOf } from '../wire/failures.ts';
@@ -67,19 +67,19 @@ export class Dispatcher implements Opener {
   }
 
   /**
-   * The request with the session that its statement can run in. A client that has several statements under way may name a
-   * pinned session that another of them has ended without loss, as a COMMIT does; the statement then runs in a session of its own.
+   * The request with the session that its statement can run in. A client with concurrent statements may name a pinned session that a
+   * COMMIT of another statement has just released. The statement then runs in a session of its own.
    */
   resolve(request: QueryRequest, user: string): QueryRequest {
     const { session } = request;
     if (session.type !== 'existing' || session.otherwise === undefined) return request;
-    const isOver = session.whyEnded === undefined && this.#sessions.hasEndedWithoutLoss(session.id, user);
-    return isOver ? { ...request, session: session.otherwise } : request;
+    const hasEndedWithoutLoss = session.whyEnded === undefined && this.#sessions.hasEndedWithoutLoss(session.id, user);
+    return hasEndedWithoutLoss ? { ...request, session: session.otherwise } : request;
   }
 
   /**
    * Runs the statement of a query.
-   * @param placement null: when it is its turn
+   * @param placement null: the statement joins the queue
    */
   dispatch(query: Query, request: QueryRequest, account: Account, placement: Placement | null): void {
     if (placement?.type === 'failed') query.failed(placement.failure);
@@ -99,21 +99,25 @@ export class Dispatcher implements Opener {
     if (session.type === 'new' && session.maxIdleSecs === 0) {
       const { user, password, digest } = account;
       const lease = this.leases.acquire({ login: { user, password, database: session.database }, digest });
-      return lease instanceof Promise ? lease.then(onConnection, placementOfRefusal) : lease && onConnection(lease);
+      return lease instanceof Promise
+        ? lease.then(connectionPlacement, placementOfRefusal)
+        : lease && connectionPlacement(lease);
     }
     const opened =
       session.type === 'client-managed'
         ? this.#sessions.openClientManaged(account, session.database, session.client, sessionId)
         : this.#sessions.open(account, session.database, session.maxIdleSecs * 1_000, sessionId);
-    return opened instanceof Promise ? opened.then(inSession, placementOfRefusal) : opened && inSession(opened);
+    return opened instanceof Promise
+      ? opened.then(sessionPlacement, placementOfRefusal)
+      : opened && sessionPlacement(opened);
   }
 }
 
-function onConnection(lease: Lease): Placement {
+function connectionPlacement(lease: Lease): Placement {
   return { type: 'connection', lease };
 }
 
-function inSession(session: Session): Placement {
+function sessionPlacement(session: Session): Placement {
   return { type: 'session', session };
 }
 
@@ -122,7 +126,7 @@ function inSession(session: Session): Placement {
  * database accepts no more connections.
  */
 function placementOfRefusal(error: unknown): Placement | null {
-  const refusal = error instanceof RefusedError ? error.refusal : null;
+  const refusal = error instanceof OpenRefusedError ? error.refusal : null;
   if (refusal?.kind === 'database') return { type: 'failed', failure: failureOf(refusal.failure, 'not_started') };
   if (refusal?.kind === 'full' || refusal?.kind === 'user full') return null;
   throw error;

@@ -54,6 +54,6 @@ export interface Pagination {
 }
 
 /** Whether the session is for the statement alone, so that nothing else is lost with its connection. */
-export function isAlone({ session }: QueryRequest): boolean {
+export function isStandalone({ session }: QueryRequest): boolean {
   return session.type === 'client-managed' || (session.type === 'new' && session.maxIdleSecs === 0);
 }

@@ -52,7 +52,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   readonly progress = new ProgressCounter();
   #statement: Statement = forgotten;
   /** Whether it is of no kept session, so that nothing else is lost with its connection. */
-  #isAlone = true;
+  #isStandalone = true;
   #handle: DispatchedStatement | null = null;
   #columns = noColumns;
   /** Rows on disk that follow a statement's end. */
@@ -120,11 +120,11 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
 
   /**
    * Called before the statement is dispatched, and again if it is dispatched in another form.
-   * @param isAlone whether it is of no kept session
+   * @param isStandalone whether it is of no kept session
    */
-  begin(statement: Statement, isAlone: boolean, handle: DispatchedStatement): void {
+  begin(statement: Statement, isStandalone: boolean, handle: DispatchedStatement): void {
     this.#statement = statement;
-    this.#isAlone = isAlone;
+    this.#isStandalone = isStandalone;
     this.#handle = handle;
   }
 
@@ -176,7 +176,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     const failure =
       this.#phase === 'queued'
         ? failureOf(cause, 'not_started')
-        : interrupted(cause, effectOfText(this.#statement), this.#isAlone);
+        : interrupted(cause, effectOfText(this.#statement), this.#isStandalone);
     this.#handle?.cancel();
     this.#handle = null;
     this.#fail(failure);
@@ -276,7 +276,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   notSent(reason: string): void {
     const handle = this.#handle;
     if (handle?.canResend !== true) {
-      this.failed(lostBefore(reason, this.#isAlone));
+      this.failed(lostBefore(reason, this.#isStandalone));
       return;
     }
     this.#clearTimeout();

@@ -25,7 +25,7 @@ export function isHolding({ pieces, heldBytes }: Rows, bytes: number): boolean {
 }
 
 /** The buffers of the uncompressed batches that the rows are part of. */
-export function plainBuffersOf({ pieces }: Rows): ArrayBuffer[] {
+export function uncompressedBuffersOf({ pieces }: Rows): ArrayBuffer[] {
   return pieces.flatMap((piece) => (piece instanceof Uint8Array ? (piece.buffer as ArrayBuffer) : []));
 }
 
@@ -71,7 +71,7 @@ export class Ring {
   }
 
   /** The memory of the batch that has been handed out in part; null if none has. */
-  get started(): ArrayBuffer | null {
+  get partialBatch(): ArrayBuffer | null {
     return this.#headRows === 0 ? null : (this.#slots[this.#head]?.batch.buffer ?? null);
   }
 

@@ -1,12 +1,12 @@
 import type { Batch } from '../wire/statement.ts';
 import { type Buffers, MemoryReservation } from './buffers.ts';
 import { giveBack } from './give-back.ts';
-import { buffersOf, isHolding, noRows, plainBuffersOf, Ring, type Rows } from './ring.ts';
+import { buffersOf, isHolding, noRows, Ring, type Rows, uncompressedBuffersOf } from './ring.ts';
 
 /** Pages that hold less are not counted while they are sent. */
 export const countedPageBytesMin = 16 * 1024;
 
-/** Smaller batches are left to the garbage collector, which then costs less than giving them back. */
+/** Below this size, garbage collection is cheaper than freeing explicitly. */
 const givenBackBytesMin = 16 * 1024;
 
 /** Rows and bytes that the worker may send in addition. */
@@ -29,12 +29,12 @@ export class RowBuffer {
   /** Whether rows may still come, so that the whole window is reserved. */
   #isReceiving = false;
   /** Rows, and the memory of batches, that the worker has sent and has not been credited for. */
-  readonly #unread = { rows: 0, bytes: 0 };
+  readonly #uncredited = { rows: 0, bytes: 0 };
   #lastRows = noRows;
   /** Memory that the last page alone keeps of a batch, as the rest of the batch was dropped. */
-  #startedBytes = 0;
+  #partialBatchBytes = 0;
   #columnsBytes = 0;
-  /** Of a large row in the worker that finds no room on disk. */
+  /** The size of a large row that a worker keeps in memory because the disk is full; 0: none. */
   #unwrittenBytes = 0;
   /** The memory of rows that are on their way to clients, by buffers, and in how many answers each is. */
   #sending: Map<ArrayBufferLike, number> | null = null;
@@ -55,7 +55,7 @@ export class RowBuffer {
     return this.#ring.bytes;
   }
 
-  /** Of the rows of all queries. */
+  /** The limit of memory that the rows of all queries hold (`--results_bytes_max`). */
   get heldBytesMax(): number {
     return this.#buffers.heldBytesMax;
   }
@@ -64,42 +64,42 @@ export class RowBuffer {
     return this.#windowBytes;
   }
 
-  /** Whether the query must fail, as all rows together take more memory than they may, and its user's take much of it. */
+  /** Whether the query must fail: all rows exceed `heldBytesMax`, and its user holds more than an equal part. */
   get isOver(): boolean {
     return this.#reservation.isOver;
   }
 
   /** Whether the worker has used up its credit, so that no more rows come until a page is taken. */
   isOutOfCredit(bufferRows: number): boolean {
-    return this.#unread.bytes >= this.#windowBytes || this.#unread.rows >= bufferRows;
+    return this.#uncredited.bytes >= this.#windowBytes || this.#uncredited.rows >= bufferRows;
   }
 
   set isReceiving(isReceiving: boolean) {
     this.#isReceiving = isReceiving;
-    this.#account();
+    this.#updateReservation();
   }
 
   set columnsBytes(bytes: number) {
     this.#columnsBytes = bytes;
-    this.#account();
+    this.#updateReservation();
   }
 
   set unwrittenBytes(bytes: number) {
     this.#unwrittenBytes = bytes;
-    this.#account();
+    this.#updateReservation();
   }
 
   /**
-   * @param grows whether the window may grow: rows come, and while they do there may be many
+   * @param mayGrow whether more rows may come; the window then doubles if there is memory
    * @returns bytes to credit to the worker
    */
-  push(batch: Batch, grows: boolean): number {
+  push(batch: Batch, mayGrow: boolean): number {
     this.#ring.push(batch);
-    this.#unread.rows += batch.rows;
-    this.#unread.bytes += batch.buffer.byteLength;
+    this.#uncredited.rows += batch.rows;
+    this.#uncredited.bytes += batch.buffer.byteLength;
     const before = this.#windowBytes;
-    if (grows) this.#windowBytes = this.#buffers.grown(before);
-    this.#account();
+    if (mayGrow) this.#windowBytes = this.#buffers.grown(before);
+    this.#updateReservation();
     return this.#windowBytes - before;
   }
 
@@ -110,9 +110,9 @@ export class RowBuffer {
   take(pageRows: number, pageBytes: number): { readonly rows: Rows; readonly credit: Credit } | null {
     if (this.#ring.rows === 0) return null;
     const rows = this.#ring.take(pageRows, pageBytes);
-    const freeBytes = this.#unread.bytes - this.#ring.heldBytes;
-    this.#unread.rows -= rows.count;
-    this.#unread.bytes -= freeBytes;
+    const freeBytes = this.#uncredited.bytes - this.#ring.heldBytes;
+    this.#uncredited.rows -= rows.count;
+    this.#uncredited.bytes -= freeBytes;
     const before = this.#windowBytes;
     this.#windowBytes = this.#buffers.shrunk(before, freeBytes);
     return { rows, credit: { bytes: freeBytes - (before - this.#windowBytes), rows: rows.count } };
@@ -121,18 +121,18 @@ export class RowBuffer {
   /** The rows replace those of the last page. */
   keep(rows: Rows): void {
     const before = this.#lastRows;
-    this.#startedBytes = 0;
+    this.#partialBatchBytes = 0;
     this.#lastRows = rows;
     this.#giveBackRows(before);
-    this.#account();
+    this.#updateReservation();
   }
 
   /** Drops the rows that have not been handed out. */
   drop(): void {
-    this.#startedBytes += this.#ring.started?.byteLength ?? 0;
+    this.#partialBatchBytes += this.#ring.partialBatch?.byteLength ?? 0;
     this.#unwrittenBytes = 0;
     this.#giveBack(this.#ring.clear());
-    this.#account();
+    this.#updateReservation();
   }
 
   /** Drops all rows but those that are on their way to clients, and releases their memory when these have left. */
@@ -147,9 +147,8 @@ export class RowBuffer {
   }
 
   /**
-   * An answer with the rows of a page is on its way. A client that does not read it would hold them uncounted when they are no
-   * longer those of the last page, or the query is removed; so they are counted until `sent`. A few rows hold the whole batch
-   * that they are part of.
+   * An answer with the rows of a page is on its way. A client may read it slowly, so the rows stay counted until `sent`, also after
+   * the next page or the removal of the query. A few rows hold the whole batch that they are part of.
    */
   sending(rows: Rows): void {
     this.#sending ??= new Map();
@@ -166,9 +165,9 @@ export class RowBuffer {
       else sending.delete(buffer);
     }
     if (sending.size === 0) this.#sending = null;
-    // Most often they are those of the last page, which are needed.
+    // The last page is kept for repeated requests.
     if (rows !== this.#lastRows) this.#giveBackRows(rows);
-    this.#account();
+    this.#updateReservation();
     if (this.#isClosed && this.#sending === null) this.#reservation.close();
   }
 
@@ -182,7 +181,7 @@ export class RowBuffer {
     if (unneeded.size === 0) return;
     setImmediate(() => {
       const needed = buffersOf(this.#lastRows);
-      if (this.#ring.started !== null) needed.add(this.#ring.started);
+      if (this.#ring.partialBatch !== null) needed.add(this.#ring.partialBatch);
       for (const buffer of unneeded) {
         // A buffer without bytes has been given back.
         if (buffer.byteLength === 0 || needed.has(buffer) || this.#sending?.has(buffer) === true)
@@ -193,14 +192,14 @@ export class RowBuffer {
   }
 
   #giveBackRows(rows: Rows): void {
-    if (isHolding(rows, givenBackBytesMin)) this.#giveBack(plainBuffersOf(rows));
+    if (isHolding(rows, givenBackBytesMin)) this.#giveBack(uncompressedBuffersOf(rows));
   }
 
   /** Reserves memory for rows that wait or may come, for the last page, and for pages that are on their way to clients. */
-  #account(): void {
+  #updateReservation(): void {
     const ringBytes = this.#ring.heldBytes;
     const windowBytes = this.#isReceiving ? Math.max(this.#windowBytes, ringBytes) : ringBytes;
-    let otherBytes = this.#lastRows.heldBytes + this.#startedBytes + this.#columnsBytes + this.#unwrittenBytes;
+    let otherBytes = this.#lastRows.heldBytes + this.#partialBatchBytes + this.#columnsBytes + this.#unwrittenBytes;
     if (this.#sending !== null) {
       // The buffers of the last page are counted already, with it or with the rest of their batch.
       const counted = buffersOf(this.#lastRows);

@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import { RefusalError } from '../refusal-error.ts';
 import type { Leases } from './leases.ts';
-import { RefusedError } from './refused-error.ts';
+import { OpenRefusedError } from './open-refused-error.ts';
 
 export interface Credentials {
   readonly user: string;
@@ -68,7 +68,7 @@ export class Accounts {
 
   /**
    * The account of these credentials, without a promise if they are trusted.
-   * @throws RefusedError by the promise, of kind `denied` if the pair is wrong, else `unavailable`
+   * @throws OpenRefusedError by the promise, of kind `denied` if the pair is wrong, else `unavailable`
    * @throws BlockedError by the promise
    */
   verify(credentials: Credentials): Account | Promise<Account> {
@@ -105,12 +105,12 @@ export class Accounts {
       await this.#leases.login({ login: { user, password, database: null }, digest }, !mayGoUnchecked);
     } catch (error) {
       // Otherwise the user could not poll its statements, which may use up the connections.
-      const kind = error instanceof RefusedError ? error.refusal.kind : null;
+      const kind = error instanceof OpenRefusedError ? error.refusal.kind : null;
       if (mayGoUnchecked && (kind === 'full' || kind === 'user full')) {
         this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: performance.now() + recheckMs });
         return;
       }
-      const isDenied = error instanceof RefusedError && error.refusal.kind === 'denied';
+      const isDenied = error instanceof OpenRefusedError && error.refusal.kind === 'denied';
       if (isDenied) this.#observeFailed(user, error.message, false);
       else if (failures !== null) failures.count--;
       throw error;
@@ -161,8 +161,8 @@ export class Accounts {
   }
 }
 
-function tooManyLogins(): RefusedError {
-  return new RefusedError({
+function tooManyLogins(): OpenRefusedError {
+  return new OpenRefusedError({
     kind: 'unavailable',
     failure: { code: 1040, sqlstate: '08004', message: 'too many logins are under way (--logins_max)' },
   });

@@ -14,7 +14,7 @@ import type {
   StatementRequest,
 } from '../wire/statement.ts';
 import { LargeRowReservations } from './large-row-reservations.ts';
-import { lostBeforeUse, RefusedError } from './refused-error.ts';
+import { lostBeforeUse, OpenRefusedError } from './open-refused-error.ts';
 import { UnfinishedStatements } from './unfinished-statements.ts';
 
 export type LeaseChannel = Channel<ToWorker, FromWorker>;
@@ -22,13 +22,13 @@ export type LeaseChannel = Channel<ToWorker, FromWorker>;
 interface LeaseEvents {
   idle: [];
   lost: [reason: string];
-  /** A statement of it cannot be killed until the database accepts another connection. */
+  /** A kill waits until the database accepts another connection. */
   crowded: [];
 }
 
 /**
- * The session or statement that has the lease. It is a plain interface and not a listener of events, because each statement has
- * another holder, and listeners would be added and removed for each.
+ * The session or statement that has the lease. An interface instead of events: the holder changes with each statement, and so would
+ * the listeners.
  */
 export interface LeaseHolder {
   /** The statement has ended in the database, and the connection is ready for the next one. */
@@ -61,9 +61,9 @@ const transitions: Transitions<Phase> = {
  *     closed     the rows of draining statements still come from disk
  */
 export class Lease extends EventEmitter<LeaseEvents> {
-  /** As the database names it; empty until it is open. */
+  /** The database's version; empty before the connection is open. */
   databaseVersion = '';
-  /** When its login was begun, by `performance.now()`. */
+  /** When the login started, by `performance.now()`. */
   readonly openedAt = performance.now();
   /** The connections that the database accepts from all clients, as reported when this one was opened. */
   databaseConnectionsMax = Number.POSITIVE_INFINITY;
@@ -71,7 +71,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
   userConnectionsMax = 0;
   /** Whether it can serve another statement, or session, after its first. */
   isReusable = true;
-  /** null: it is idle, and not lent out. */
+  /** The session or statement that uses the connection; null if none does. */
   holder: LeaseHolder | null = null;
   readonly #channel: LeaseChannel;
   #phase: Phase = 'opening';
@@ -97,7 +97,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
 
   /**
    * @param channel to a worker
-   * @throws RefusedError
+   * @throws OpenRefusedError
    */
   static async open(channel: LeaseChannel, login: Login, largeRowMemory: LargeRowMemory): Promise<Lease> {
     const lease = new Lease(channel, login.user, largeRowMemory);
@@ -133,10 +133,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#phase !== 'idle') throw new Error(`a statement was given to a lease that is ${this.#phase}`);
     this.#enter('running');
     const statement = ++this.#statement;
-    const isAlone = after === 'clean' || (after === 'pin' && !this.#isPinned);
+    const isStandalone = after === 'clean' || (after === 'pin' && !this.#isPinned);
     if (after === 'clean') this.#isPinned = false;
     const { sql, traits, extras, creditBytes, creditRows, gzip } = request;
-    this.#unfinished.add({ number: statement, observer, sql, traits, isAlone, rowsToCome: null });
+    this.#unfinished.add({ number: statement, observer, sql, traits, isStandalone, rowsToCome: null });
     const message = { type: 'execute', statement, sql, extras, creditBytes, creditRows, gzip, after } as const;
     this.#channel.post(traits === undefined ? message : { ...message, traits });
     this.#running = observer;
@@ -157,7 +157,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#unfinished.find(statement) !== null) this.#channel.post({ type: 'examine', statement });
   }
 
-  /** Closes the connection. The statement that runs is cut off, and its observer is called no more but for `released`. */
+  /** Closes the connection. Cancels the running statement. Its observer receives only `released`. */
   close(): void {
     if (this.#phase === 'closed') return;
     const { last } = this.#unfinished;
@@ -174,13 +174,13 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (this.#phase !== 'closed') this.holder?.onRevoked();
   }
 
-  /** Fails the statement that runs, for that cause, and has it killed. */
+  /** Fails and kills the running statement. */
   interrupt(cause: Cause): void {
     const { last } = this.#unfinished;
     if (this.#phase !== 'running' || last?.rowsToCome !== null) return;
     this.#unfinished.delete(last.number);
     this.#channel.post({ type: 'cancel', statement: last.number });
-    last.observer.failed(interrupted(cause, effectOfText(last), last.isAlone));
+    last.observer.failed(interrupted(cause, effectOfText(last), last.isStandalone));
   }
 
   #enter(phase: Phase): void {
@@ -206,7 +206,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
       this.#unfinished.find(message.statement)?.observer.unwritten(message.bytes);
       return;
     }
-    // Messages of one parcel are delivered even if one of them closes the lease.
+    // Messages that were posted in one turn are all delivered, even if one of them closes the lease.
     if (this.#phase === 'closed') return;
     switch (message.type) {
       case 'pong':
@@ -226,7 +226,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
         return;
       case 'refused':
         this.#enter('closed');
-        this.#opening?.reject(new RefusedError(message.refusal));
+        this.#opening?.reject(new OpenRefusedError(message.refusal));
         this.#opening = null;
         this.#channel.close();
         return;

@@ -10,7 +10,7 @@ import { ConnectionLimits } from './connection-limits.ts';
 import { IdleLeases } from './idle-leases.ts';
 import { Lease } from './lease.ts';
 import { type BackoffListener, OpenBackoff } from './open-backoff.ts';
-import { RefusedError } from './refused-error.ts';
+import { OpenRefusedError } from './open-refused-error.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 /** `connectionsPerUserMax` is never left to its default. */
@@ -86,7 +86,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
   /**
    * Lends a clean connection to the caller until it is given back or closed. An idle one is returned without a promise.
    * @returns null if all connections are in use, the user has its share of them, or the database has no free connection
-   * @throws RefusedError by the promise, if the database refuses the login or cannot be reached; of kind `full` or `user full`
+   * @throws OpenRefusedError by the promise, if the database refuses the login or cannot be reached; of kind `full` or `user full`
    * if it has no free connection; `free` is then emitted when it is time to try again
    */
   acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
@@ -138,7 +138,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
    * Logs in on a new connection, also if the connection limit is reached, so that polls do not wait for the statements of
    * others. The connection is kept if there is room.
    * @param mayWait whether to retry for a while if the database has no free connection
-   * @throws RefusedError if the database does not accept user and password; the schema is checked by the statement
+   * @throws OpenRefusedError if the database does not accept user and password; the schema is checked by the statement
    */
   async login(owner: LeaseOwner, mayWait = true): Promise<void> {
     const { user } = owner.login;
@@ -150,7 +150,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
         else lease.close();
         return;
       } catch (error) {
-        const kind = error instanceof RefusedError ? error.refusal.kind : null;
+        const kind = error instanceof OpenRefusedError ? error.refusal.kind : null;
         if (kind === 'database') return;
         if (kind !== 'full' && kind !== 'user full') throw error;
         const hasClosed = this.#idle.closeLongestUnused(kind === 'full' ? null : user);
@@ -167,7 +167,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
 
   /**
    * Logs in, and closes the connection.
-   * @throws RefusedError
+   * @throws OpenRefusedError
    */
   async probe(owner: LeaseOwner): Promise<void> {
     (await this.#open(owner)).close();
@@ -221,7 +221,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
       return lease;
     } catch (error) {
       this.#inUse.add(user, -1);
-      const kind = error instanceof RefusedError ? error.refusal.kind : null;
+      const kind = error instanceof OpenRefusedError ? error.refusal.kind : null;
       const full = kind === 'full' || kind === 'user full' ? kind : null;
       this.#backoff.end(attempt, full);
       // Idle connections of other users may use up the database's connections.
@@ -239,7 +239,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
     try {
       lease = await Lease.open(this.#workers.connect(login), login, this.#options.largeRowMemory);
     } catch (error) {
-      if (error instanceof RefusedError) this.#refused(error, owner);
+      if (error instanceof OpenRefusedError) this.#refused(error, owner);
       throw error;
     }
     this.#databaseVersion = lease.databaseVersion;
@@ -259,7 +259,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
     return lease;
   }
 
-  #refused({ refusal, message }: RefusedError, { digest }: LeaseOwner): void {
+  #refused({ refusal, message }: OpenRefusedError, { digest }: LeaseOwner): void {
     if (refusal.kind === 'denied') this.#revoke(digest);
     if (refusal.kind === 'full') this.#observe({ type: 'database_full', reason: message });
     if (refusal.kind !== 'unavailable') return;

@@ -1,6 +1,6 @@
 import type { Observe } from '../events.ts';
 import type { LeaseOwner, Leases } from './leases.ts';
-import { RefusedError } from './refused-error.ts';
+import { OpenRefusedError } from './open-refused-error.ts';
 
 /** How long an answer is reused, so that frequent probes do not burden the database. */
 const freshMs = 1_000;
@@ -65,7 +65,7 @@ export class Readiness {
       await this.#leases.probe(this.#owner);
       return { reason: null, isReachable: true };
     } catch (error) {
-      if (!(error instanceof RefusedError)) throw error;
+      if (!(error instanceof OpenRefusedError)) throw error;
       const { message, refusal } = error;
       // If the server has connections, statements wait for them.
       if (refusal.kind === 'full' || refusal.kind === 'user full') {

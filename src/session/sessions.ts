@@ -7,7 +7,7 @@ import { Tombstones } from '../tombstones.ts';
 import type { Account } from './accounts.ts';
 import type { Lease } from './lease.ts';
 import type { Leases } from './leases.ts';
-import { RefusedError } from './refused-error.ts';
+import { OpenRefusedError } from './open-refused-error.ts';
 import { Session, type SessionObserver, type SessionOptions } from './session.ts';
 
 export type SessionsOptions = Config['sessions'] & {
@@ -47,7 +47,7 @@ export class Sessions implements SessionObserver {
    * @param idleMs how long to keep the session when idle, bounded by the option; 0: it is for one statement only
    * @param id the id that the client has been given already
    * @returns null if all connections are in use
-   * @throws RefusedError, also by the promise
+   * @throws OpenRefusedError, also by the promise
    */
   open(
     account: Account,
@@ -67,7 +67,7 @@ export class Sessions implements SessionObserver {
    * Opens a client-managed session for one statement. It is pinned if the statement leaves state that the client cannot carry.
    * @param client whose heartbeats keep the pinned session alive; null: none
    * @returns null if all connections are in use
-   * @throws RefusedError by the promise
+   * @throws OpenRefusedError by the promise
    */
   openClientManaged(
     account: Account,
@@ -206,6 +206,6 @@ export class Sessions implements SessionObserver {
   }
 }
 
-function refusedSession(kind: 'unavailable' | 'too many', message: string): RefusedError {
-  return new RefusedError({ kind, failure: { code: 1040, sqlstate: '08004', message, isPassing: true } });
+function refusedSession(kind: 'unavailable' | 'too many', message: string): OpenRefusedError {
+  return new OpenRefusedError({ kind, failure: { code: 1040, sqlstate: '08004', message, isPassing: true } });
 }

@@ -8,7 +8,7 @@ export interface UnfinishedStatement extends SqlText {
   readonly number: number;
   readonly observer: StatementObserver;
   /** It depends on no session state, so that nothing but the statement is lost with its connection. */
-  readonly isAlone: boolean;
+  readonly isStandalone: boolean;
   /** Rows on disk that follow the end; null before the end. */
   rowsToCome: number | null;
 }
@@ -53,11 +53,11 @@ export class UnfinishedStatements {
 
   /** @param mayHaveBegun whether the statement may have been sent to the database */
   fail(statement: UnfinishedStatement, reason: string, mayHaveBegun: boolean): void {
-    const { number, observer, isAlone, rowsToCome } = statement;
+    const { number, observer, isStandalone, rowsToCome } = statement;
     this.delete(number);
     if (rowsToCome !== null) observer.failed(undelivered(causes.spillFailed(reason), effectOfText(statement)));
     else if (mayHaveBegun)
-      observer.failed(interrupted(causes.connectionLost(reason), effectOfText(statement), isAlone));
+      observer.failed(interrupted(causes.connectionLost(reason), effectOfText(statement), isStandalone));
     else observer.notSent(reason);
   }
 }

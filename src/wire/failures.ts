@@ -36,21 +36,21 @@ export function failureOf({ code, sqlstate, message, isPassing }: Cause, outcome
 
 /**
  * The failure of a statement that was sent and whose end is not known.
- * @param isAlone whether it belongs to no session, so that only the statement is lost
+ * @param isStandalone whether it belongs to no session, so that only the statement is lost
  */
-export function interrupted(cause: Cause, effect: Effect, isAlone: boolean): Failure {
+export function interrupted(cause: Cause, effect: Effect, isStandalone: boolean): Failure {
   const isReadOnly = effect === 'read';
   const unknown = { ...cause, message: `${cause.message}; whether the statement took effect is unknown` };
   const { isPassing, ...lasting } = cause;
-  return failureOf(isReadOnly ? (isAlone ? cause : lasting) : unknown, isReadOnly ? 'rolled_back' : 'unknown');
+  return failureOf(isReadOnly ? (isStandalone ? cause : lasting) : unknown, isReadOnly ? 'rolled_back' : 'unknown');
 }
 
 /**
  * The connection was lost before the statement was sent.
- * @param isAlone whether it belongs to no session. A session is lost with its connection, so its statement cannot be sent again
+ * @param isStandalone whether it belongs to no session. A session is lost with its connection, so its statement cannot be sent again
  */
-export function lostBefore(reason: string, isAlone: boolean): Failure {
-  return failureOf(isAlone ? causes.connectionLostBefore(reason) : causes.sessionLost(reason), 'not_started');
+export function lostBefore(reason: string, isStandalone: boolean): Failure {
+  return failureOf(isStandalone ? causes.connectionLostBefore(reason) : causes.sessionLost(reason), 'not_started');
 }
 
 /** The failure of a statement that has succeeded in the database and whose rows cannot be delivered. */

@@ -11,7 +11,7 @@ export interface SqlTraits {
   readonly locksRows: boolean;
   readonly saysNothing: boolean;
   readonly leavesUntracked: boolean;
-  readonly mayLeaveSchema: boolean;
+  readonly mayChangeSchema: boolean;
 }
 
 /** The text of a statement. */
@@ -30,7 +30,7 @@ export function traitsOf(sql: string): SqlTraits {
     locksRows: /\bfor\s+(?:update|share)\b|\block\s+in\b/i.test(sql),
     saysNothing: saysNothing(sql),
     leavesUntracked: leavesUntracked(sql),
-    mayLeaveSchema: mayLeaveSchema(sql),
+    mayChangeSchema: mayChangeSchema(sql),
   };
 }
 
@@ -75,6 +75,6 @@ export function leavesUntracked(sql: string): boolean {
  * Whether a statement may select another schema or drop the selected one. Both require one of these words, since stored functions
  * and triggers may do neither. The words may also be part of other words, which costs little.
  */
-export function mayLeaveSchema(sql: string): boolean {
+export function mayChangeSchema(sql: string): boolean {
   return /use|drop|call|execute/i.test(sql);
 }

@@ -1,4 +1,4 @@
-import { mayLeaveSchema, type SqlText } from '../wire/sql-traits.ts';
+import { mayChangeSchema, type SqlText } from '../wire/sql-traits.ts';
 import { type CheckedCommand, CheckedPipeline } from './checked-pipeline.ts';
 import type { Connection } from './connection.ts';
 
@@ -25,8 +25,11 @@ export class ConnectionReset {
   readonly #resetWithSchema: CheckedPipeline | null;
   /** MySQL: COM_RESET_CONNECTION leaves a `collation_database` other than the schema's, and only selecting the schema sets it. */
   readonly #mustSelectSchema: boolean;
-  /** Precedes the reset if the statement may have changed its session; null if nothing has to. */
-  readonly #residueReset: CheckedPipeline | null;
+  /**
+   * Runs before the reset in `run`, null if there is none. The pipeline after a statement leaves it out, so that
+   * `isCleanAfterPipeline` checks whether it was needed.
+   */
+  readonly #mariadbResidueReset: CheckedPipeline | null;
 
   private constructor(
     database: string | null,
@@ -41,23 +44,23 @@ export class ConnectionReset {
     this.#reset = new CheckedPipeline([reset, ...after]);
     this.#resetWithSchema =
       database === null ? null : new CheckedPipeline([reset, { type: 'init db', database }, ...after]);
-    this.#residueReset = residueReset;
+    this.#mariadbResidueReset = residueReset;
   }
 
   /**
-   * Makes a connection clean that has just been opened, and collects the commands that make it clean again.
+   * Cleans a new connection and builds the commands for later resets.
    * @param database the schema that is selected; null for none
-   * @param readOnly whether transactions are read-only unless they say otherwise
+   * @param readOnly whether transactions are read-only by default
    * @throws DriverError
    */
   static async prepare(connection: Connection, database: string | null, readOnly = false): Promise<ConnectionReset> {
     const { isMariadb } = connection;
     const also: readonly CheckedCommand[] = readOnly ? [{ type: 'query', sql: readOnlySession }] : [];
     const prepare = new CheckedPipeline([...(isMariadb ? mariadbPreparation : mysqlPreparation), ...also]);
-    const loginQuestion = isMariadb ? mariadbQuestion : mysqlQuestion;
-    // The question goes out in the same write and costs no round trip.
+    const loginStateQuery = isMariadb ? mariadbLoginStateQuery : mysqlLoginStateQuery;
+    // Sent in the same write, so that it costs no extra round trip.
     const [login] = await connection.together(() =>
-      Promise.all([connection.query(loginQuestion), prepare.run(connection)]),
+      Promise.all([connection.query(loginStateQuery), prepare.run(connection)]),
     );
     const [isInitConnectSet, collation, schemaCollation, resetCollation, roles, maxTime, resetMaxTime] = login[0] as [
       string | null,
@@ -75,6 +78,7 @@ export class ConnectionReset {
       hasInitConnectRun = !(await skipsInitConnect(connection));
       // The query for the privilege sets FOUND_ROWS() to 1.
       await prepare.run(connection);
+      // `prepare` has overwritten the collation that init_connect had set.
       if (hasInitConnectRun && collation !== loginCollation && /^utf8mb4_\w+$/.test(collation)) {
         await connection.query(`SET collation_connection = ${collation}`);
       }
@@ -103,17 +107,17 @@ export class ConnectionReset {
     const pipeline = text === null ? this.#resetWithSchema : this.pipelineAfter(text);
     // No command deselects the schema; COM_CHANGE_USER, a new login, does.
     if (pipeline === null) await connection.changeUser();
-    for (const step of [this.#residueReset, pipeline ?? this.#reset]) {
+    for (const step of [this.#mariadbResidueReset, pipeline ?? this.#reset]) {
       if (step !== null) await step.run(connection);
     }
   }
 
   /**
    * The commands that make the connection clean after most statements, to be sent in one write with the statement.
-   * @returns null if no commands can
+   * @returns null if only a new login makes it clean, because no command deselects a schema
    */
   pipelineAfter({ sql, traits }: SqlText): CheckedPipeline | null {
-    const selectsSchema = this.#mustSelectSchema || (traits?.mayLeaveSchema ?? mayLeaveSchema(sql));
+    const selectsSchema = this.#mustSelectSchema || (traits?.mayChangeSchema ?? mayChangeSchema(sql));
     return selectsSchema ? this.#resetWithSchema : this.#reset;
   }
 
@@ -122,7 +126,7 @@ export class ConnectionReset {
    * @param sessionChanged whether the statement may have changed its session in a way that the database reports
    */
   isCleanAfterPipeline(sessionChanged: boolean): boolean {
-    return this.#residueReset === null || !sessionChanged;
+    return this.#mariadbResidueReset === null || !sessionChanged;
   }
 }
 
@@ -180,8 +184,8 @@ const loginCollation = 'utf8mb4_general_ci';
  */
 const question =
   "SELECT @@GLOBAL.init_connect <> '', @@collation_connection, @@collation_database, @@GLOBAL.collation_database, ";
-const mariadbQuestion = `${question}CURRENT_ROLE(), @@max_statement_time, @@GLOBAL.max_statement_time`;
-const mysqlQuestion = `${question}@@GLOBAL.activate_all_roles_on_login`;
+const mariadbLoginStateQuery = `${question}CURRENT_ROLE(), @@max_statement_time, @@GLOBAL.max_statement_time`;
+const mysqlLoginStateQuery = `${question}@@GLOBAL.activate_all_roles_on_login`;
 
 /**
  * Whether the user has the privilege that exempts from `init_connect`. A privilege granted through a role is not found; the
@@ -191,7 +195,7 @@ const mysqlQuestion = `${question}@@GLOBAL.activate_all_roles_on_login`;
 async function skipsInitConnect(connection: Connection): Promise<boolean> {
   // MariaDB up to 10.11 accepts SUPER too, MariaDB 11.0 does not.
   const privileges = connection.isMariadb ? "'CONNECTION ADMIN'" : "'CONNECTION_ADMIN', 'SUPER'";
-  const [[count] = []] = await connection.query(countOwnPrivileges(privileges));
+  const [[count] = []] = await connection.query(ownPrivilegesQuery(privileges));
   return Number(count) > 0;
 }
 
@@ -199,7 +203,7 @@ async function skipsInitConnect(connection: Connection): Promise<boolean> {
  * A query that counts the user's own privileges of a list. It means the same in every sql_mode, which init_connect may have set.
  * @param list global privileges, as SQL strings, comma-separated
  */
-export function countOwnPrivileges(list: string): string {
+export function ownPrivilegesQuery(list: string): string {
   return (
     `SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN (${list})` +
     ` AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')`

@@ -12,7 +12,7 @@ import { type DriverError, emptyStatement, fileTrouble, notSentFailure, statemen
 import type { KernelStop } from './kernel.ts';
 import type { OkPacket } from './packets.ts';
 import { resultColumns } from './result-columns.ts';
-import { RowOutput, type RowOutputHost, type RowOutputOwner, type RowSource } from './row-output.ts';
+import { RowOutput, type RowOutputHost, type RowOutputListener, type RowSource } from './row-output.ts';
 import { mayHideEncoding, setsUnscoped } from './untracked.ts';
 
 const notUtf8 = causes.notUtf8();
@@ -50,11 +50,11 @@ export interface ExecutionHost extends RowOutputHost {
 }
 
 /** One statement on the connection: turns the database's answer into its result, and reports that to the main thread. */
-export class Execution implements ResultSink, RowOutputOwner {
+export class Execution implements ResultSink, RowOutputListener {
   readonly number: number;
   readonly after: Afterwards;
   /** Whether it belongs to no session, so that a failure affects nothing else. */
-  readonly isAlone: boolean;
+  readonly isStandalone: boolean;
   readonly sql: string;
   readonly traits: SqlTraits | undefined;
   /** The state that it has left its session in, to be reported with its result; null if it is not reported. */
@@ -71,10 +71,10 @@ export class Execution implements ResultSink, RowOutputOwner {
   /** Why its rows cannot be sent. The statement runs to its end, and fails then. */
   #undeliverable: Cause | null = null;
 
-  constructor(message: ToWorker & { type: 'execute' }, source: RowSource, host: ExecutionHost, isAlone: boolean) {
+  constructor(message: ToWorker & { type: 'execute' }, source: RowSource, host: ExecutionHost, isStandalone: boolean) {
     this.number = message.statement;
     this.after = message.after;
-    this.isAlone = isAlone;
+    this.isStandalone = isStandalone;
     this.sql = message.sql;
     this.traits = message.traits;
     const { format, params } = message.extras ?? noExtras;
@@ -122,7 +122,7 @@ export class Execution implements ResultSink, RowOutputOwner {
 
   tooManyColumns(): void {
     const isFirst = !this.#output.hasColumns;
-    if (isFirst) this.#output.skipColumns();
+    if (isFirst) this.#output.omitColumns();
     else this.#output.dropRows();
     const cause = isFirst ? causes.columnsTooMany(this.columnsMax) : causes.manyResultSets();
     this.#undeliverable ??= cause;
@@ -186,12 +186,12 @@ export class Execution implements ResultSink, RowOutputOwner {
   }
 
   failed(error: DriverError): void {
-    this.#end({ ok: false, failure: statementFailure(error, effectOfText(this), this.isAlone) }, error);
+    this.#end({ ok: false, failure: statementFailure(error, effectOfText(this), this.isStandalone) }, error);
   }
 
   /** The statement is not sent, since preparing it or a command before it has failed. */
   notSent(error: DriverError): void {
-    this.#end({ ok: false, failure: notSentFailure(error, this.isAlone) }, error);
+    this.#end({ ok: false, failure: notSentFailure(error, this.isStandalone) }, error);
   }
 
   /** The statement is not sent, for a reason of ours. */
@@ -220,8 +220,8 @@ export class Execution implements ResultSink, RowOutputOwner {
   lost(reason: string, wasSent: boolean): void {
     this.#fail(
       wasSent
-        ? interrupted(causes.connectionLost(reason), effectOfText(this), this.isAlone)
-        : lostBefore(reason, this.isAlone),
+        ? interrupted(causes.connectionLost(reason), effectOfText(this), this.isStandalone)
+        : lostBefore(reason, this.isStandalone),
     );
   }
 
@@ -294,7 +294,7 @@ export class Execution implements ResultSink, RowOutputOwner {
 
   /** Reports that the statement has failed for a reason of ours, and has it ended in the database. */
   #failHere(cause: Cause): void {
-    this.#fail(interrupted(cause, effectOfText(this), this.isAlone));
+    this.#fail(interrupted(cause, effectOfText(this), this.isStandalone));
     this.#host.stop(this);
   }
 

@@ -210,8 +210,8 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
       throw new Error('execute came while the connection was not idle');
     }
     this.#moveTo('running');
-    const isAlone = message.after === 'clean' || (message.after === 'pin' && !runner.isPinned);
-    const execution = new Execution(message, connection, this, isAlone);
+    const isStandalone = message.after === 'clean' || (message.after === 'pin' && !runner.isPinned);
+    const execution = new Execution(message, connection, this, isStandalone);
     this.#execution = execution;
     this.#received = message.statement;
     runner.send(execution, message);

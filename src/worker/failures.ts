@@ -103,30 +103,30 @@ const passing = new Set([
 
 /**
  * The failure of a statement that was sent.
- * @param isAlone whether it belongs to no session, so that it can be repeated without the statements before it
+ * @param isStandalone whether it belongs to no session, so that it can be repeated without the statements before it
  */
-export function statementFailure(error: DriverError, effect: Effect, isAlone: boolean): Failure {
+export function statementFailure(error: DriverError, effect: Effect, isStandalone: boolean): Failure {
   if (error.errno === undefined || isConnectionLost(error)) {
-    return interrupted(causes.connectionLost(error.message), effect, isAlone);
+    return interrupted(causes.connectionLost(error.message), effect, isStandalone);
   }
   if (localInfileDenied.has(error.errno)) return failureOf(causes.localInfile(), 'not_started');
   const cause = serverCause(error.errno, error);
   if (effect !== 'compound' && notStarted.has(error.errno)) return failureOf(cause, 'not_started');
-  const isPassing = isAlone && passing.has(error.errno);
+  const isPassing = isStandalone && passing.has(error.errno);
   return failureOf(isPassing ? { ...cause, isPassing } : cause, outcomeOfError(effect));
 }
 
 /**
  * The failure of a statement that was not sent, since preparing it or a command before it failed.
- * @param isAlone see `statementFailure`
+ * @param isStandalone see `statementFailure`
  */
-export function notSentFailure(error: DriverError, isAlone: boolean): Failure {
+export function notSentFailure(error: DriverError, isStandalone: boolean): Failure {
   if (error.errno === undefined || isConnectionLost(error)) {
-    return lostBefore(error.message, isAlone);
+    return lostBefore(error.message, isStandalone);
   }
   if (localInfileDenied.has(error.errno)) return failureOf(causes.localInfile(), 'not_started');
   const cause = serverCause(error.errno, error);
-  const isPassing = isAlone && passing.has(error.errno);
+  const isPassing = isStandalone && passing.has(error.errno);
   return failureOf(isPassing ? { ...cause, isPassing } : cause, 'not_started');
 }
 

@@ -1,7 +1,7 @@
 import type { Orphan } from '../wire/messages.ts';
 import type { AdminPool } from './admin-pool.ts';
 import type { Connection } from './connection.ts';
-import { countOwnPrivileges } from './connection-reset.ts';
+import { ownPrivilegesQuery } from './connection-reset.ts';
 import { type DriverError, isConnectionLost } from './failures.ts';
 
 /** Tolerance for times: the database reports them in whole seconds, and its clock is not ours. */
@@ -65,4 +65,4 @@ async function kill(connection: Connection, id: number): Promise<'killed' | 'gon
 }
 
 /** Whether the user sees the threads of others (MySQL manual, "The INFORMATION_SCHEMA PROCESSLIST Table"). */
-const maySeeAll = countOwnPrivileges("'PROCESS'");
+const maySeeAll = ownPrivilegesQuery("'PROCESS'");

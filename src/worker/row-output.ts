@@ -39,7 +39,7 @@ export interface RowOutputHost {
 }
 
 /** The statement whose rows are sent. */
-export interface RowOutputOwner {
+export interface RowOutputListener {
   readonly number: number;
   rowTooLarge(): void;
   /** Rows that were written to disk, or were to be, are lost. */
@@ -53,7 +53,7 @@ export interface RowOutputOwner {
  * is due. `Delivery` then sends it as far as the reader's credit goes.
  */
 export class RowOutput implements DeliveryHost, LargeRowHost {
-  readonly #owner: RowOutputOwner;
+  readonly #owner: RowOutputListener;
   readonly #source: RowSource;
   readonly #host: RowOutputHost;
   readonly #gzip: GzipRequest | null;
@@ -74,7 +74,7 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
 
   constructor(
     { creditBytes, creditRows, gzip }: StatementRequest,
-    owner: RowOutputOwner,
+    owner: RowOutputListener,
     source: RowSource,
     host: RowOutputHost,
   ) {
@@ -111,8 +111,8 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
     this.#columns = columns;
   }
 
-  /** There is a result set whose columns are not reported. */
-  skipColumns(): void {
+  /** The result has too many columns. The statement fails, so they are not reported. */
+  omitColumns(): void {
     this.#columns = noColumns;
     this.#areColumnsReported = true;
   }

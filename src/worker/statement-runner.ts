@@ -14,7 +14,7 @@ import type { OkPacket } from './packets.ts';
 import { PinnedSession, track } from './pinned-session.ts';
 import { type ParamLimits, prepare } from './prepare.ts';
 import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
-import { setVariables } from './variables.ts';
+import { setVariableCommands } from './variables.ts';
 
 /** Its OK packet reports the state of the session. It keeps warnings, but sets ROW_COUNT() to 0. */
 const ping = new CheckedPipeline([{ type: 'ping' }]);
@@ -110,10 +110,10 @@ export class StatementRunner {
   }
 
   #commandsBefore(execution: Execution, variables: { readonly [name: string]: string }): PlainCommand[] {
-    if (execution.after !== 'pin') return setVariables(Object.entries(variables), this.#readOnly);
+    if (execution.after !== 'pin') return setVariableCommands(Object.entries(variables), this.#readOnly);
     const isFirst = this.#pinned === null;
     this.#pinned ??= this.#newPinnedSession();
-    const commands = setVariables(this.#pinned.begin(variables), this.#readOnly);
+    const commands = setVariableCommands(this.#pinned.begin(variables), this.#readOnly);
     return isFirst ? [track, ...commands] : commands;
   }
 

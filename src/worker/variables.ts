@@ -1,31 +1,34 @@
 import type { PlainCommand } from './commands.ts';
 
 /**
- * System variables that clients carry from statement to statement: which ones are set for a client and reported to it, and how. The
- * values are text, as the database's session tracker reports them.
+ * Decides which system variables a client-managed session carries, and builds the commands that set them. The values are text, as
+ * the database's session tracker reports them.
  */
 
-/** Set by Sluice for the connection. A change by a client lasts for its statement only. */
-const ours = /^(?:statement_id|character_set_\w+|net_\w+|wait_timeout|interactive_timeout|resultset_metadata)$/;
-/** Setting these to the same value again has another effect, so they can only be kept with their session. */
-const unrepeatable =
+/**
+ * Set by Sluice, or changed by the server itself (MySQL counts `statement_id`). A client's change is lost at the next reset of the
+ * connection.
+ */
+const notCarried = /^(?:statement_id|character_set_\w+|net_\w+|wait_timeout|interactive_timeout|resultset_metadata)$/;
+/** Setting these on another connection does not restore the state, or disturbs Sluice's session tracking. */
+const sessionBound =
   /^(?:session_track_\w+|profiling\w*|optimizer_trace\w*|insert_id|identity|timestamp|rand_seed[12])$/;
 /** Set by --read_only. Older releases of MariaDB have only the second name. */
-const ofTransaction = /^(?:transaction|tx)_read_only$/;
+const readOnlyVariable = /^(?:transaction|tx)_read_only$/;
 
 /**
  * - `carried`: the variable can be set again on another connection
- * - `ours`: clients cannot change it
- * - `bound`: it is bound to its session
+ * - `not carried`: a client's change is lost at the next reset
+ * - `bound`: setting it pins the session
  */
-export type VariableKind = 'carried' | 'ours' | 'bound';
+export type VariableKind = 'carried' | 'not carried' | 'bound';
 
 /** @param name in lower case */
 export function variableKind(name: string, value: string, readOnly: boolean): VariableKind {
-  if (unrepeatable.test(name)) return 'bound';
-  if (ours.test(name) || (readOnly && ofTransaction.test(name))) return 'ours';
+  if (sessionBound.test(name)) return 'bound';
+  if (notCarried.test(name) || (readOnly && readOnlyVariable.test(name))) return 'not carried';
   // A collation implies its character set, and only utf8mb4 can represent every text of a statement.
-  if (name === 'collation_connection' && !/^utf8mb4_/i.test(value)) return 'ours';
+  if (name === 'collation_connection' && !/^utf8mb4_/i.test(value)) return 'not carried';
   return 'carried';
 }
 
@@ -37,7 +40,7 @@ const number = /^-?[0-9]{1,30}(?:\.[0-9]{1,30})?$/;
  * variables that clients cannot set are omitted.
  * @param variables names, in any case, and values
  */
-export function setVariables(
+export function setVariableCommands(
   variables: Iterable<readonly [name: string, value: string]>,
   readOnly: boolean,
 ): PlainCommand[] {

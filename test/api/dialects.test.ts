@@ -3,7 +3,7 @@ import type { ApiServices } from '#src/api/api.js';
 import { dialectNames, openSite } from '#src/api/index.js';
 
 /** Of which only the routes are asked for. */
-const services = { queryRoutes: { for: () => [] }, engine: {} } as unknown as ApiServices;
+const services = { queryRoutes: { routesFor: () => [] }, engine: {} } as unknown as ApiServices;
 
 t.test('a request tells by its headers in which dialect it is', async (t) => {
   t.strictSame(dialectNames, ['v1', 'databend']);

@@ -58,7 +58,7 @@ class Stage {
   }
 
   /** A statement that has been handed to a session, and sent to the database. */
-  start(sent = true, sql = 'SELECT 1', isAlone = true): StatementObserver {
+  start(sent = true, sql = 'SELECT 1', isStandalone = true): StatementObserver {
     const run = (request: StatementRequest, observer: StatementObserver): StatementHandle => {
       this.runs++;
       this.request = request;
@@ -70,7 +70,7 @@ class Stage {
         queuePosition: () => this.place,
       };
     };
-    runBy(this.query, plain(sql), run, isAlone);
+    runBy(this.query, plain(sql), run, isStandalone);
     return this.query;
   }
 
@@ -1154,7 +1154,7 @@ t.test('a time limit that the client has asked for is called so', async (t) => {
 });
 
 t.test('a cancel says what it has left: nothing before the start, nothing of a read, or nobody knows', async (t) => {
-  for (const [sent, sql, isAlone, told] of [
+  for (const [sent, sql, isStandalone, told] of [
     [false, 'INSERT INTO t VALUES (1)', true, { outcome: 'not_started', retryable: true }],
     [false, 'INSERT INTO t VALUES (1)', false, { outcome: 'not_started', retryable: true }],
     [true, 'SELECT 1', true, { outcome: 'rolled_back', retryable: true }],
@@ -1162,9 +1162,9 @@ t.test('a cancel says what it has left: nothing before the start, nothing of a r
     [true, 'INSERT INTO t VALUES (1)', true, { outcome: 'unknown', retryable: false }],
   ] as const) {
     const stage = new Stage();
-    stage.start(sent, sql, isAlone);
+    stage.start(sent, sql, isStandalone);
     stage.query.cancel(causes.cancelled());
-    t.match(stage.query.snapshot().state, { failure: { code: 90002, ...told } }, `${sent}, ${sql}, ${isAlone}`);
+    t.match(stage.query.snapshot().state, { failure: { code: 90002, ...told } }, `${sent}, ${sql}, ${isStandalone}`);
     t.equal(stage.cancels, 1);
   }
 });

@@ -5,8 +5,8 @@ import type { Statement, StatementHandle, StatementObserver, StatementRequest } 
 export type Run = (request: StatementRequest, observer: StatementObserver) => StatementHandle;
 
 /** Runs a query's statement by a function, in the place of the dispatcher. */
-export function runBy(query: Query, statement: Statement, run: Run, isAlone = true): void {
-  new RunningStatement(query, statement, run, isAlone).resend();
+export function runBy(query: Query, statement: Statement, run: Run, isStandalone = true): void {
+  new RunningStatement(query, statement, run, isStandalone).resend();
 }
 
 export const idleHandle: StatementHandle = {
@@ -23,11 +23,11 @@ class RunningStatement implements DispatchedStatement {
   #sendsLeft: number;
   #handle: StatementHandle | null = null;
 
-  constructor(query: Query, statement: Statement, run: Run, isAlone: boolean) {
+  constructor(query: Query, statement: Statement, run: Run, isStandalone: boolean) {
     this.#query = query;
     this.#run = run;
-    this.#sendsLeft = isAlone ? 2 : 1;
-    query.begin(statement, isAlone, this);
+    this.#sendsLeft = isStandalone ? 2 : 1;
+    query.begin(statement, isStandalone, this);
   }
 
   get canResend(): boolean {

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Accounts, type AccountsOptions, BlockedError } from '#src/session/accounts.js';
 import { Leases } from '#src/session/leases.js';
-import { RefusedError } from '#src/session/refused-error.js';
+import { OpenRefusedError } from '#src/session/open-refused-error.js';
 import type { Refusal } from '#src/wire/messages.js';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { FakeLargeRows, FakeWorkers } from './fake-workers.ts';
@@ -166,7 +166,7 @@ t.test(
     workers.refusalFor = ({ password }) => (password.startsWith('wrong') ? denied : null);
     const attempt = async (user: string, password: string) => accounts.verify({ user, password });
     await attempt('anna', 'known');
-    for (let number = 1; number <= 3; number++) await t.rejects(attempt('anna', `wrong${number}`), RefusedError);
+    for (let number = 1; number <= 3; number++) await t.rejects(attempt('anna', `wrong${number}`), OpenRefusedError);
     const asked = workers.connections.length;
     for (const password of ['wrong4', 'wrong1', 'right']) {
       const error: unknown = await attempt('anna', password).catch((error: unknown) => error);
@@ -185,7 +185,7 @@ t.test(
     await t.resolves(attempt('anna', 'known'), 'a trusted pair still passes');
     t.equal(workers.connections.length, asked);
     await t.resolves(attempt('ben', 'right'), 'and so do others');
-    for (let number = 1; number <= 3; number++) await t.rejects(attempt('ben', `wrong${number}`), RefusedError);
+    for (let number = 1; number <= 3; number++) await t.rejects(attempt('ben', `wrong${number}`), OpenRefusedError);
     t.equal(events.length, 1);
   },
 );
@@ -197,11 +197,11 @@ t.test(
     const { accounts, workers, events } = openAccounts(t, { authFailuresMax: 1 });
     workers.refusalFor = () => denied;
     const attempt = async () => accounts.verify({ user: 'anna', password: `${clock.now}` });
-    await t.rejects(attempt(), RefusedError);
+    await t.rejects(attempt(), OpenRefusedError);
     clock.tick(59_001);
     await t.rejects(attempt(), { name: 'BlockedError', retryAfterSecs: 1 });
     clock.tick(1_000);
-    await t.rejects(attempt(), RefusedError);
+    await t.rejects(attempt(), OpenRefusedError);
     await t.rejects(attempt(), { name: 'BlockedError', retryAfterSecs: 60 });
     t.equal(events.length, 2, 'it is told once a minute');
   },
@@ -212,13 +212,13 @@ t.test('a pair that was accepted is asked about again though its user is blocked
   const right = async () => accounts.verify({ user: 'anna', password: 'right' });
   await right();
   workers.refusalFor = ({ password }) => (password === 'right' ? null : denied);
-  await t.rejects(async () => accounts.verify({ user: 'anna', password: 'wrong' }), RefusedError);
+  await t.rejects(async () => accounts.verify({ user: 'anna', password: 'wrong' }), OpenRefusedError);
   await t.rejects(async () => accounts.verify({ user: 'anna', password: 'other' }), BlockedError);
   const asked = workers.connections.length;
   await t.resolves(right());
   t.equal(workers.connections.length, asked + 1);
   workers.refusalFor = () => denied;
-  await t.rejects(right(), RefusedError, 'the password was changed');
+  await t.rejects(right(), OpenRefusedError, 'the password was changed');
   await t.rejects(right(), BlockedError, 'and is now one like any other');
 });
 
@@ -226,7 +226,7 @@ t.test('a database that cannot be reached is no wrong password, and neither is a
   const { accounts, workers } = openAccounts(t, { authFailuresMax: 1, authCacheMax: 1 });
   workers.refusalFor = () => ({ ...denied, kind: 'unavailable' });
   for (let number = 0; number < 3; number++) {
-    await t.rejects(async () => accounts.verify({ user: 'anna', password: `${number}` }), RefusedError);
+    await t.rejects(async () => accounts.verify({ user: 'anna', password: `${number}` }), OpenRefusedError);
   }
   workers.refusalFor = () => null;
   for (let number = 0; number < 3; number++) {
@@ -259,9 +259,9 @@ t.test('users with wrong passwords are remembered up to a number; the oldest is 
   const { accounts, workers } = openAccounts(t, { authFailuresMax: 1, authCacheMax: 2 });
   workers.refusalFor = () => denied;
   const attempt = async (user: string) => accounts.verify({ user, password: `${workers.connections.length}` });
-  for (const user of ['anna', 'ben']) await t.rejects(attempt(user), RefusedError);
+  for (const user of ['anna', 'ben']) await t.rejects(attempt(user), OpenRefusedError);
   for (const user of ['anna', 'ben']) await t.rejects(attempt(user), BlockedError);
-  await t.rejects(attempt('carl'), RefusedError);
+  await t.rejects(attempt('carl'), OpenRefusedError);
   for (const user of ['ben', 'carl']) await t.rejects(attempt(user), BlockedError);
-  await t.rejects(attempt('anna'), RefusedError, 'anna was forgotten');
+  await t.rejects(attempt('anna'), OpenRefusedError, 'anna was forgotten');
 });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { Lease } from '#src/session/lease.js';
-import { RefusedError } from '#src/session/refused-error.js';
+import { OpenRefusedError } from '#src/session/open-refused-error.js';
 import { type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch } from '#src/wire/statement.js';
 import { turns } from '../support/turns.ts';
@@ -342,8 +342,8 @@ t.test('a refused login rejects with the refusal', async (t) => {
   const refusal = { kind: 'denied' as const, failure: { code: 1045, sqlstate: '28000', message: 'no' } };
   workers.refusalFor = () => refusal;
   const error = await Lease.open(workers.connect(), anna, new FakeLargeRows()).catch((error: unknown) => error);
-  t.ok(error instanceof RefusedError);
-  t.strictSame((error as RefusedError).refusal, refusal);
+  t.ok(error instanceof OpenRefusedError);
+  t.strictSame((error as OpenRefusedError).refusal, refusal);
 });
 
 t.test('a thread that dies while the connection is opened rejects as unavailable', async (t) => {
@@ -351,7 +351,7 @@ t.test('a thread that dies while the connection is opened rejects as unavailable
   workers.refusalFor = () => 'later';
   const opening = Lease.open(workers.connect(), anna, new FakeLargeRows());
   (await workers.connection(0)).die();
-  await t.rejects(opening, { name: 'RefusedError', message: 'its worker thread ended' });
+  await t.rejects(opening, { name: 'OpenRefusedError', message: 'its worker thread ended' });
 });
 
 t.test('columns that were told before come by their number', async (t) => {

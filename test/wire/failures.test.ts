@@ -26,8 +26,8 @@ t.test('a read that is interrupted has left nothing, and may be sent again if it
 
 t.test('of anything else that is interrupted nobody knows, and that is said', async (t) => {
   for (const sql of ['INSERT INTO t VALUES (1)', 'COMMIT', 'CALL p()', 'DROP TABLE t', 'nonsense', '']) {
-    for (const isAlone of [true, false]) {
-      t.strictSame(interrupted(passing, effectOf(sql), isAlone), {
+    for (const isStandalone of [true, false]) {
+      t.strictSame(interrupted(passing, effectOf(sql), isStandalone), {
         ...told,
         message: 'no; whether the statement took effect is unknown',
         outcome: 'unknown',

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { setVariables } from '#src/worker/variables.js';
+import { setVariableCommands } from '#src/worker/variables.js';
 import { open } from '../support/executor.ts';
 import { sharedServers } from '../support/servers.ts';
 import { until } from '../support/until.ts';
@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 t.setTimeout(540_000);
 
 t.test('variables are set by names and values that can be nothing else', (t) => {
-  const commands = setVariables(
+  const commands = setVariableCommands(
     Object.entries({
       SQL_Mode: "ANSI'\\",
       lock_wait_timeout: '7',
@@ -38,8 +38,8 @@ t.test('variables are set by names and values that can be nothing else', (t) => 
       "SET @@SESSION.`time_zone` = CONVERT(X'' USING utf8mb4)",
     ],
   );
-  t.equal(setVariables([['tx_read_only', 'OFF']], false).length, 1);
-  t.equal(setVariables([['collation_connection', 'utf8mb4_bin']], true).length, 1);
+  t.equal(setVariableCommands([['tx_read_only', 'OFF']], false).length, 1);
+  t.equal(setVariableCommands([['collation_connection', 'utf8mb4_bin']], true).length, 1);
   t.end();
 });
 

@@ -8,7 +8,7 @@ import { RefusalError } from '../../refusal-error.ts';
 import type { Tombstone } from '../../tombstones.ts';
 import type { Api, ApiServices } from '../api.ts';
 import type { PostDialect } from '../posts.ts';
-import { type GoneDialect, unknownQuery } from '../query-routes.ts';
+import { type RemovedQueryReplies, unknownQuery } from '../query-routes.ts';
 import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
 import { FinalSessions } from './final-sessions.ts';
 import { type DatabendBody, databendBodies, requestOf } from './request.ts';
@@ -22,7 +22,7 @@ const finalSessionsBytesMax = 4 * 1024 * 1024;
 const agents = /^(?:databend-|bendsql)/i;
 
 /** Databend's HTTP protocol (docs/databend.md). */
-export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect {
+export class DatabendApi implements Api, PostDialect<DatabendBody>, RemovedQueryReplies {
   static readonly dialect = 'databend';
   readonly name = DatabendApi.dialect;
   readonly keyHeader = 'x-databend-query-id';
@@ -47,7 +47,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
     };
     this.routes = [
       { methods: ['POST'], path: '/v1/query', receivesAhead: true, handle: (exchange) => this.#post(exchange) },
-      ...services.queryRoutes.for(this),
+      ...services.queryRoutes.routesFor(this),
       { methods: ['GET', 'POST'], path: '/v1/query/:id/final', handle: (exchange) => this.#final(exchange) },
       { methods: ['POST'], path: '/v1/session/login', handle: verb('login') },
       { methods: ['POST'], path: '/v1/session/logout', handle: verb('logout') },
@@ -67,7 +67,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, GoneDialect 
     return errorReply(this.#server, status, message);
   }
 
-  gone(reason: string): HttpError {
+  removedError(reason: string): HttpError {
     return httpErrors.badRequest(reason);
   }
 

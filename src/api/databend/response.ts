@@ -60,7 +60,7 @@ export interface RepliesOptions {
 
 /** Answers about one query. */
 export class DatabendReplies implements QueryReplies {
-  readonly endsByKill = true;
+  readonly isRemovedByKill = true;
   readonly #server: DatabendServer;
   readonly #user: string;
   /** As the client has sent them. */
@@ -222,7 +222,7 @@ export class DatabendReplies implements QueryReplies {
       if (!isWhole && !isChanged) return null;
       this.#hasToldState = true;
       // Signed only where there is something to hold: most statements leave nothing.
-      const handle = sessionState.isPinned ? this.#server.tokens.of(query.identity.sessionId, this.#user) : null;
+      const handle = sessionState.isPinned ? this.#server.tokens.issue(query.identity.sessionId, this.#user) : null;
       this.#session = sessionAfter(this.#session, sessionState, lastInsertId, handle);
       return this.#session;
     }

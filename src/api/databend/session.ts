@@ -17,33 +17,33 @@ export interface ClientSession {
 const macBytes = 32;
 
 /**
- * Makes tokens for pinned sessions, and reads those that clients bring back. A token says which server gave it and for which session,
- * and is signed, for its user alone.
+ * Makes tokens for pinned sessions, and reads those that clients bring back. A token has the node id, the session id and a MAC that
+ * covers the user.
  */
 export class SessionTokens {
-  /** The name of this server, as long as it runs. */
+  /** Random id of this process, also the `node_id` of answers. */
   readonly node = randomBytes(8).toString('hex');
   readonly #key = randomBytes(macBytes);
 
-  of(sessionId: string, user: string): string {
+  issue(sessionId: string, user: string): string {
     const text = `${this.node}.${sessionId}`;
     return `${text}.${this.#mac(text, user).toString('base64url')}`;
   }
 
   /**
-   * The session that a handle is for.
+   * The session that a token is for.
    * @throws InvalidRequestError if it was changed, or given to another user
    */
-  read(handle: string, user: string): ExistingSession {
-    const [node = '', sessionId = '', mac = '', ...more] = handle.split('.');
-    if (more.length > 0 || !/^[0-9a-f]{1,64}$/.test(sessionId)) throw noHandle();
-    // Its key is gone with it, and so is what it held.
+  read(token: string, user: string): ExistingSession {
+    const [node = '', sessionId = '', mac = '', ...more] = token.split('.');
+    if (more.length > 0 || !/^[0-9a-f]{1,64}$/.test(sessionId)) throw invalidToken();
+    // Another process made it: its signature cannot be checked, and its session is not here.
     if (node !== this.node && /^[0-9a-f]{16}$/.test(node)) {
       return { type: 'existing', id: '', whyEnded: 'the server that held it runs no more' };
     }
     const given = Buffer.from(mac, 'base64url');
     const expected = this.#mac(`${node}.${sessionId}`, user);
-    if (given.length !== macBytes || !timingSafeEqual(given, expected)) throw noHandle();
+    if (given.length !== macBytes || !timingSafeEqual(given, expected)) throw invalidToken();
     return { type: 'existing', id: sessionId };
   }
 
@@ -59,22 +59,22 @@ function foreignTransaction(): InvalidRequestError {
   );
 }
 
-function noHandle(): InvalidRequestError {
+function invalidToken(): InvalidRequestError {
   return new InvalidRequestError('"session.internal" is not as it was given to this user; send it back unchanged');
 }
 
-/** How every handle begins. What clients carry from other servers is JSON. */
-const handleStart = /^[0-9a-f]{16}\.[0-9a-f]{32}(?:\.|$)/;
+/** The beginning of every token. The values of other servers are JSON. */
+const tokenStart = /^[0-9a-f]{16}\.[0-9a-f]{32}(?:\.|$)/;
 
 /**
- * The pinned session that the client goes on with; null if there is none. What has not the form of a handle was given by
- * another kind of server, and is ignored, unless the client is in a transaction there: its statements would run outside of it.
+ * The pinned session that the client goes on with; null if there is none. A value in another form comes from another kind of server
+ * and is ignored. With an open transaction there it is refused, because the statements would run outside that transaction.
  * @throws InvalidRequestError
  */
 export function pinnedSessionOf(session: ClientSession, user: string, tokens: SessionTokens): ExistingSession | null {
   const { internal, txn_state } = session;
   if (internal === undefined || internal === null || internal === '') return null;
-  if (handleStart.test(internal)) return tokens.read(internal, user);
+  if (tokenStart.test(internal)) return tokens.read(internal, user);
   if (txn_state === 'Active') throw foreignTransaction();
   return null;
 }
@@ -82,17 +82,17 @@ export function pinnedSessionOf(session: ClientSession, user: string, tokens: Se
 /**
  * The session that the client carries from now on.
  * @param lastInsertId that of the statement; null if it has none
- * @param handle to its session; not looked at unless that is held
+ * @param token of its session; used only if the session is pinned
  */
 export function sessionAfter(
   before: ClientSession,
   state: SessionState,
   lastInsertId: string | null,
-  handle: string | null,
+  token: string | null,
 ): ClientSession {
   return {
     ...before,
-    // If none is selected, as it was dropped, there is none that could be entered again.
+    // The selected schema may have been dropped. `default` selects none (see `databaseOf`).
     database: state.schema ?? 'default',
     settings: {
       ...before.settings,
@@ -101,10 +101,10 @@ export function sessionAfter(
       ...(lastInsertId === null ? {} : { last_insert_id: lastInsertId }),
     },
     txn_state: state.inTransaction ? 'Active' : 'AutoCommit',
-    // Clients log out if they were to keep it alive, and so what is held ends with them.
+    // With `need_keep_alive`, clients send heartbeats and log out on close, which ends the pinned session.
     need_sticky: state.isPinned,
     need_keep_alive: state.isPinned,
-    internal: state.isPinned ? handle : null,
+    internal: state.isPinned ? token : null,
   };
 }
 

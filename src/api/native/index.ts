@@ -32,7 +32,7 @@ export class NativeApi implements Api, PostDialect<NativeBody> {
         receivesAhead: true,
         handle: (exchange) => services.posts.post(this, exchange),
       },
-      ...services.queryRoutes.for({ gone: httpErrors.notFound, killed: () => null }),
+      ...services.queryRoutes.routesFor({ removedError: httpErrors.notFound, killed: () => null }),
       { methods: ['DELETE'], path: '/v1/session/:id', handle: (exchange) => this.#endSession(exchange) },
     ];
   }

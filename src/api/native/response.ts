@@ -33,7 +33,7 @@ export const nativeRepliesWithStrings = repliesWith('string');
 
 function repliesWith(integers: Integers): QueryReplies {
   return {
-    endsByKill: false,
+    isRemovedByKill: false,
     page: ({ identity }, page) => ({ body: pageBody(identity, page, integers), headers: noHeaders }),
     stats: ({ identity }, snapshot, nextPage) => ({
       body: statsBody(identity, snapshot, nextPage, integers),

@@ -62,7 +62,7 @@ t.test('settings are variables, but for what is the client alone', async (t) => 
 
 t.test('a handle leads to the session that is held', async (t) => {
   const id = 'ab'.repeat(16);
-  const internal = context.tokens.of(id, 'ann');
+  const internal = context.tokens.issue(id, 'ann');
   const otherwise = { type: 'client-managed', database: null, variables: {}, client: null };
   t.strictSame(parse({ sql: 'x', session: { internal } }).request.session, { type: 'existing', id, otherwise });
   t.throws(() => parse({ sql: 'x', session: { internal: `${internal}x` } }), InvalidRequestError);

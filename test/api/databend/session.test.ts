@@ -13,7 +13,7 @@ const state = { schema: null, variables: {}, inTransaction: false, isPinned: fal
 
 t.test('a handle brings back its session, to the user that it was given to', async (t) => {
   const tokens = new SessionTokens();
-  const handle = tokens.of(id, 'ann');
+  const handle = tokens.issue(id, 'ann');
   t.strictSame(tokens.read(handle, 'ann'), { type: 'existing', id });
   t.strictSame(pinnedSessionOf({ internal: handle }, 'ann', tokens), { type: 'existing', id });
   for (const internal of [undefined, null, '']) {
@@ -25,7 +25,7 @@ t.test('a handle brings back its session, to the user that it was given to', asy
 
 t.test('a handle that was changed is refused, whatever was changed in it', async (t) => {
   const tokens = new SessionTokens();
-  const handle = tokens.of(id, 'ann');
+  const handle = tokens.issue(id, 'ann');
   const [node = '', session = '', mac = ''] = handle.split('.');
   for (let at = 0; at < handle.length; at++) {
     const changed = `${handle.slice(0, at)}${handle[at] === '0' ? '1' : '0'}${handle.slice(at + 1)}`;
@@ -49,7 +49,7 @@ t.test('a handle that was changed is refused, whatever was changed in it', async
 });
 
 t.test('a handle of a server that runs no more says so', async (t) => {
-  t.match(new SessionTokens().read(new SessionTokens().of(id, 'ann'), 'ann'), { id: '', whyEnded: /runs no more/ });
+  t.match(new SessionTokens().read(new SessionTokens().issue(id, 'ann'), 'ann'), { id: '', whyEnded: /runs no more/ });
 });
 
 t.test('what a statement has set is carried, beside what the client had', async (t) => {
@@ -93,7 +93,7 @@ t.test('E (session.internal): what is no handle was given by another kind of ser
     t.equal(pinnedSessionOf({ internal, txn_state: 'AutoCommit', need_sticky: true }, 'ann', tokens), null);
     t.throws(() => pinnedSessionOf({ internal, txn_state: 'Active' }, 'ann', tokens), /on another server/);
   }
-  const handle = tokens.of(id, 'ann');
+  const handle = tokens.issue(id, 'ann');
   t.throws(() => pinnedSessionOf({ internal: handle.slice(0, -1) }, 'ann', tokens), /not as it was given/);
   t.throws(() => pinnedSessionOf({ internal: handle.slice(0, 49) }, 'ann', tokens), /not as it was given/);
 });

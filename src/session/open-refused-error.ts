@@ -2,8 +2,8 @@ import { RefusalError, type RefusalReason } from '../refusal-error.ts';
 import type { Refusal } from '../wire/messages.ts';
 
 /** No connection was opened. `refusal` has the reason, and who has to act. */
-export class RefusedError extends RefusalError {
-  override readonly name = 'RefusedError';
+export class OpenRefusedError extends RefusalError {
+  override readonly name = 'OpenRefusedError';
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal) {
@@ -17,6 +17,6 @@ function reasonOf(kind: Refusal['kind']): RefusalReason {
 }
 
 /** The connection was lost while it was opened, or just after. */
-export function lostBeforeUse(reason: string): RefusedError {
-  return new RefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } });
+export function lostBeforeUse(reason: string): OpenRefusedError {
+  return new OpenRefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } });
 }
