@@ -74,7 +74,7 @@ for (const kind of kinds) {
           () => false,
           (error: Error) => tooMany.test(error.message),
         );
-      await until(async () => {
+      const fill = async (): Promise<boolean> => {
         // Once would not do: a client of root's that has just ended may still count.
         for (let times = 0; times < 3; times++) {
           if (!(await isFull())) {
@@ -85,9 +85,15 @@ for (const kind of kinds) {
           await delay(100);
         }
         return true;
-      });
-
-      const waiting = await begin(a, 'SELECT 42');
+      };
+      // On a busy machine a connection may be let go after that: then the statement runs, and another is tried.
+      const waiting = await until(
+        async () => {
+          await until(fill);
+          return begin(a, 'SELECT 42');
+        },
+        ({ stats }) => stats['queue'] === 1,
+      );
       t.equal(waiting.state, 'Running', 'it waits');
       t.equal(waiting.stats['queue'], 1);
       // For longer than its credentials are trusted without asking the database.
