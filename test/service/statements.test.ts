@@ -78,7 +78,7 @@ for (const server of await sharedServers()) {
       };
       const key = { 'idempotency-key': randomUUID() };
       const sql = "SELECT REPEAT('é', 3000) FROM information_schema.COLUMNS LIMIT 3";
-      const body = { sql, pagination: { max_rows_per_page: 1 } };
+      const body = { sql, pagination: { max_rows_per_page: 1, wait_time_secs: 20 } };
       const first = await post(url, body, { headers: key });
       check(first, 'a first page');
       check(await post(url, { sql: 'SELECT 1' }), 'a small answer');

@@ -212,13 +212,19 @@ async function holdConnections(
   condition: () => boolean,
   meanwhile: () => Promise<void> = async () => {},
 ): Promise<void> {
-  const sockets: Socket[] = [];
-  for (let index = 0; index < count; index++) {
+  const sockets = new Set<Socket>();
+  const openOne = async (): Promise<void> => {
     const socket = connectTo(sluice.url).on('error', () => {});
-    sockets.push(socket);
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
     await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
-  }
-  await until(condition);
+  };
+  for (let index = 0; index < count; index++) await openOne();
+  // On a busy machine some of them may have been closed before the others came.
+  await until(async () => {
+    if (sockets.size < count) await openOne();
+    return condition();
+  });
   await meanwhile();
   for (const socket of sockets) socket.destroy();
 }
