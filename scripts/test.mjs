@@ -10,6 +10,7 @@ import { appendFileSync, chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync,
 import { constants, tmpdir } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { lint } from './lint.mjs';
 import { obtainMysql } from './mysql.mjs';
 import { build, checkNode, installMariadb, installPackages, ROOT, SetupError, say } from './setup.mjs';
 
@@ -76,7 +77,7 @@ async function main() {
   mysqlMissing = obtainMysql();
   warnAboutMysql();
   await build(['.']);
-  await reportLint();
+  reportLint();
 
   // Whatever the tests leave in the temporary folder goes with this one. Its path is short, as sockets lie in it.
   const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
@@ -91,8 +92,7 @@ async function main() {
 }
 
 /** A fault of style is one failure among others: the tests are still run. */
-async function reportLint() {
-  const { lint } = await import('./lint.mjs');
+function reportLint() {
   const faults = lint();
   if (faults === '') return;
   counts.failed++;

@@ -4,8 +4,8 @@ import { json, jsonStrings, jsonStringsAndNull, jsonWithLargeIntegersAsStrings }
 
 /** All formats, by the names under which requests and messages between threads choose them. */
 export const formats: Readonly<Record<FormatName, Format>> = {
-  [json.name]: json,
-  [jsonWithLargeIntegersAsStrings.name]: jsonWithLargeIntegersAsStrings,
-  [jsonStrings.name]: jsonStrings,
-  [jsonStringsAndNull.name]: jsonStringsAndNull,
-} as Record<FormatName, Format>;
+  json,
+  'json, large integers as strings': jsonWithLargeIntegersAsStrings,
+  'json strings': jsonStrings,
+  'json strings, NULL too': jsonStringsAndNull,
+};

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { ownedKey } from '../tombstones.ts';
 import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
+import { nextPhase } from '../wire/phase.ts';
 import { effectOfText } from '../wire/sql-traits.ts';
 import {
   type Batch,
@@ -22,7 +23,7 @@ import type { QueryEvents } from './query-events.ts';
 import type { QueryMemory } from './request-memory.ts';
 import { type Credit, RowBuffer } from './row-buffer.ts';
 import { type PagedQuery, RowPages } from './row-pages.ts';
-import { movedOn, nextState, type QueryPhase, type QueryState, running } from './state.ts';
+import { nextState, phaseTransitions, type QueryPhase, type QueryState, running } from './state.ts';
 
 const noColumns: readonly Column[] = [];
 /** Smaller sets of columns are not counted: most of them are shared by all results of the same statement. */
@@ -288,7 +289,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   }
 
   #move(phase: QueryPhase): void {
-    this.#phase = movedOn(this.#phase, phase);
+    this.#phase = nextPhase(phaseTransitions, this.#phase, phase);
   }
 
   #fail(failure: Failure): void {

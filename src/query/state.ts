@@ -1,5 +1,5 @@
 import type { Failure } from '../wire/failures.ts';
-import { nextPhase, type Transitions } from '../wire/phase.ts';
+import type { Transitions } from '../wire/phase.ts';
 import type { Outcome } from '../wire/statement.ts';
 
 /**
@@ -48,15 +48,10 @@ export type QueryPhase =
   | 'complete'
   | 'removed';
 
-const transitions: Transitions<QueryPhase> = {
+export const phaseTransitions: Transitions<QueryPhase> = {
   queued: ['running', 'complete'],
   running: ['queued', 'draining', 'complete'],
   draining: ['complete'],
   complete: ['removed'],
   removed: [],
 };
-
-/** @throws Error in tests if the transition is impossible */
-export function movedOn(from: QueryPhase, to: QueryPhase): QueryPhase {
-  return nextPhase(transitions, from, to);
-}

@@ -8,7 +8,7 @@ import { type DatabendServer, versionHeader, versionOf } from './response.ts';
 export function loginReply(server: DatabendServer, sessionId: string): Reply {
   return {
     body: [JSON.stringify({ version: versionOf(server), session_id: sessionId })],
-    // Whoever comes back with this is the client to whom a pinned session belongs.
+    // The cookie identifies the client that owns the pinned sessions of this login.
     headers: {
       ...versionHeader(server),
       'Set-Cookie': `${clientCookie}=${sessionId}; Path=/; HttpOnly; SameSite=Strict`,
