@@ -1,7 +1,7 @@
 // npm run lint: Biome's rules (biome.json), and one of our own: the name of a dialect stands in its own folder under
 // src/api/ and in src/api/index.ts, and nowhere else in src/.
 
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -11,13 +11,14 @@ const BIOME = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
 const APIS = join('src', 'api');
 
 /** @returns what is wrong; an empty text if nothing is */
-export function lint() {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [BIOME, 'check', '--diagnostic-level=error', '.'], {
-    cwd: ROOT,
-    encoding: 'utf8',
+export async function lint() {
+  const args = [BIOME, 'check', '--diagnostic-level=error', '.'];
+  const faults = await new Promise((resolve) => {
+    execFile(process.execPath, args, { cwd: ROOT }, (error, stdout, stderr) => {
+      resolve(error === null ? [] : [stdout, stderr]);
+    });
   });
-  const faults = [...(status === 0 ? [] : [stdout, stderr]), ...misplacedNames()];
-  return faults.join('\n');
+  return [...faults, ...misplacedNames()].join('\n');
 }
 
 function misplacedNames() {
@@ -37,7 +38,7 @@ function misplacedNames() {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const faults = lint();
+  const faults = await lint();
   if (faults !== '') process.stderr.write(`${faults}\n`);
   process.exitCode = faults === '' ? 0 : 1;
 }

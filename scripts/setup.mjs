@@ -86,10 +86,10 @@ export async function installMariadb({ forTests = false } = {}) {
 
 /** Compiles the kernel, and the projects at the given paths, of which the compiler itself knows what has changed. */
 export async function build(projects) {
-  await buildKernel();
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
   const pretty = process.stderr.isTTY ? ['--pretty'] : [];
-  await runStep(process.execPath, [compiler, '-b', ...projects, ...pretty], { title: 'the build' });
+  const compile = runStep(process.execPath, [compiler, '-b', ...projects, ...pretty], { title: 'the build' });
+  await Promise.all([compile, buildKernel()]);
 }
 
 /** Brings what is missing, compiles everything, and runs a compiled program of the benchmark with this command's arguments. */
@@ -215,7 +215,7 @@ export function say(line) {
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
-/** How long a step may take to end when it was told to. */
+/** How long a step may take to end after a signal. */
 const INTERRUPT_MS_MAX = 1_000;
 
 const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;

@@ -18,6 +18,7 @@ import { build, checkNode, installMariadb, installPackages, ROOT, SetupError, sa
 const SIDE_BY_SIDE = 4;
 // The files that take longest are begun first, so that at the end no core waits for one of them.
 const FIRST = [
+  'test/faults/soak.test.ts',
   'test/api/databend/driver.test.ts',
   'test/worker/executor.test.ts',
   'test/service/authentication.test.ts',
@@ -36,7 +37,6 @@ const FIRST = [
 const ALONE = [
   'test/faults/one-user.test.ts',
   'test/faults/slow-readers.test.ts',
-  'test/faults/soak.test.ts',
   'test/faults/stop-under-load.test.ts',
   'test/hot-path.test.ts',
   'test/service/polls.test.ts',
@@ -74,10 +74,11 @@ async function main() {
   checkNode();
   await installPackages();
   await installMariadb({ forTests: true });
+  const prepared = Promise.all([build(['.']), reportLint()]);
+  // The others go on in processes of their own while it unpacks MySQL.
   mysqlMissing = obtainMysql();
   warnAboutMysql();
-  await build(['.']);
-  reportLint();
+  await prepared;
 
   // Whatever the tests leave in the temporary folder goes with this one. Its path is short, as sockets lie in it.
   const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
@@ -92,8 +93,8 @@ async function main() {
 }
 
 /** A fault of style is one failure among others: the tests are still run. */
-function reportLint() {
-  const faults = lint();
+async function reportLint() {
+  const faults = await lint();
   if (faults === '') return;
   counts.failed++;
   say(faults);
