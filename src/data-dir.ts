@@ -9,7 +9,8 @@ import { dirname, join, resolve } from 'node:path';
 export function prepareDataDir(dataDir: string, folders: readonly string[]): void {
   try {
     makeFolder(resolve(dataDir));
-    for (const path of [dataDir, ...folders.filter((folder) => existsSync(folder))]) tryWriting(path);
+    tryWriting(dataDir);
+    for (const folder of folders) tryWritingIfExists(folder);
   } catch (error) {
     const { message } = error as Error;
     throw new Error(`the data directory ${dataDir} cannot be written: ${message}; give another one by --data_dir`);
@@ -36,6 +37,15 @@ function makeOne(folder: string): void {
   } catch (error) {
     // Another process may have made it in the meantime.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(folder).isDirectory()) throw error;
+  }
+}
+
+/** Checked afterwards, as another process that starts with the same data directory may remove the folder at any time. */
+function tryWritingIfExists(folder: string): void {
+  try {
+    tryWriting(folder);
+  } catch (error) {
+    if (existsSync(folder)) throw error;
   }
 }
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { Counts } from '#src/counts.js';
 
-t.test('each name is counted by itself, up and down', async (t) => {
+t.test('each name is counted separately, up and down', async (t) => {
   const counts = new Counts();
   t.equal(counts.of('ann'), 0);
   counts.add('ann', 1);

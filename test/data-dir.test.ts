@@ -7,10 +7,11 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { makeFolder, prepareDataDir } from '#src/data-dir.js';
+import { figure } from './support/form.ts';
 
 const MAIN_FILE = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const isRoot = process.getuid?.() === 0;
-/** Nobody's, on Debian and others; only root can become another user. */
+/** The user `nobody` on Debian and others. Only root can switch to another user. */
 const other = isRoot ? { uid: 65_534, gid: 65_534 } : {};
 const START_MS_MAX = 60_000;
 
@@ -20,10 +21,10 @@ function temporaryFolder(t: Test): string {
   return folder;
 }
 
-/** Runs the server as a user who is not root, to whom no file system denies anything, until it ends by itself. */
+/** Runs the server as a user who is not root, because root has access to every file, until it ends by itself. */
 async function runMain(dataDir: string, more: readonly string[]) {
   const args = [process.execPath, MAIN_FILE, '--data_dir', dataDir, '--http_handler_port', '0', ...more];
-  // tap sets this variable for every child, so that it writes to a folder that the other user cannot write to.
+  // tap sets this variable for every child, which then writes to a folder that the other user cannot write to.
   const child = spawn('env', ['-u', 'NODE_OPTIONS', ...args], {
     ...other,
     cwd: '/',
@@ -36,13 +37,21 @@ async function runMain(dataDir: string, more: readonly string[]) {
   return { code: child.exitCode, output, log };
 }
 
-t.test('D4: folders are made with those above them, open to their user only', async (t) => {
+const ways = [[], ['--mysql_url', 'mysql://root@127.0.0.1:1']];
+let waysTaken = 0;
+
+/** With and without the private database, alternating in the short form. */
+function waysOf(): readonly (readonly string[])[] {
+  return figure(ways.slice(waysTaken++ % 2).slice(0, 1), ways);
+}
+
+t.test('D4: folders are created with their parents, open to their user only', async (t) => {
   const folder = temporaryFolder(t);
   makeFolder(join(folder, 'a/b/c'));
   for (const path of ['a', 'a/b', 'a/b/c']) t.equal(statSync(join(folder, path)).mode & 0o777, 0o700, path);
   makeFolder(join(folder, 'a/b/c'));
   prepareDataDir(join(folder, 'a'), [join(folder, 'a/b'), join(folder, 'a/none')]);
-  t.same(readdirSync(join(folder, 'a')), ['b'], 'nothing is left of the attempt to write');
+  t.same(readdirSync(join(folder, 'a')), ['b'], 'the write check leaves nothing behind');
   t.same(readdirSync(join(folder, 'a/b')), ['c']);
 });
 
@@ -52,7 +61,7 @@ t.test('D4: a data directory that cannot be written stops the start with one lin
   writeFileSync(join(folder, 'file'), '');
   mkdirSync(join(folder, 'kept'));
   chmodSync(join(folder, 'kept'), 0o555);
-  // As an earlier run of another user leaves it.
+  // Like the directory of another user's earlier run.
   for (const name of ['spill', 'connections']) {
     mkdirSync(join(folder, name, name), { recursive: true });
     chmodSync(join(folder, name), 0o777);
@@ -66,7 +75,7 @@ t.test('D4: a data directory that cannot be written stops the start with one lin
     ['spill', /EACCES.*spill\/spill/],
     ['connections', /EACCES.*connections\/connections/],
   ] as const) {
-    for (const more of [[], ['--mysql_url', 'mysql://root@127.0.0.1:1']]) {
+    for (const more of waysOf()) {
       const dataDir = join(folder, name);
       const { code, output, log } = await runMain(dataDir, more);
       t.equal(code, 1, `${name}: ${log}`);
@@ -84,7 +93,7 @@ t.test(
   { skip: !existsSync('/proc/self') },
   async (t) => {
     for (const dataDir of ['/proc/sluice', '/proc/sluice/a/b', '/proc/self', '/proc/self/sluice']) {
-      for (const more of [[], ['--mysql_url', 'mysql://root@127.0.0.1:1']]) {
+      for (const more of waysOf()) {
         const { code, log } = await runMain(dataDir, more);
         t.equal(code, 1, `${dataDir}: ${log}`);
         t.match(log, /^sluice: cannot start: the data directory \S+ cannot be written: .*\n$/);

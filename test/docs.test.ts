@@ -8,19 +8,21 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { options } from '#src/config/options.js';
 import { anchorsOf, type Block, blocksOf, headingsOf, relativeLinksOf } from './support/markdown.ts';
+import { putPrivateData } from './support/private-data.ts';
 import { query, type SluiceProcess, startSluice } from './support/sluice.ts';
+import { until } from './support/until.ts';
 
-// What README.md, CONTRIBUTING.md and docs/ show is what happens. How their blocks are marked:
+// README.md, CONTRIBUTING.md and docs/ must show the actual behaviour. The marks of their blocks:
 //   sh        pasted into a shell, all blocks of a document into the same one
-//   js        a program of its own
+//   js        a separate program
 //   nothing   the output of the block before it
-//   json      the same; beside no command, a sample that a test below compares
+//   json      the same; without a command, a sample that a test below compares
 //   another   not run
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 const server = 'http://127.0.0.1:8000';
-/** Divides the outputs of the blocks of one shell. */
+/** Separates the outputs of the blocks of one shell. */
 const separator = '\u001e';
 
 const names = ['README.md', 'CONTRIBUTING.md', ...(await readdir(join(root, 'docs'))).map((name) => `docs/${name}`)]
@@ -28,14 +30,15 @@ const names = ['README.md', 'CONTRIBUTING.md', ...(await readdir(join(root, 'doc
   .sort();
 const documents = new Map(await Promise.all(names.map(async (name) => [name, await textOf(name)] as const)));
 
-t.test('every command in the documents prints what they show', async (t) => {
-  const dataDir = await mkdtemp(join(tmpdir(), 'docs-'));
-  const sluice = await startSluice(['--data_dir', dataDir]);
-  t.teardown(async () => {
-    await sluice.stop();
-    await rm(dataDir, { recursive: true, force: true });
-  });
+const dataDir = await mkdtemp(join(tmpdir(), 'docs-'));
+await putPrivateData(dataDir);
+const sluice = await startSluice(['--data_dir', dataDir]);
+t.teardown(async () => {
+  await sluice.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
 
+t.test('every command in the documents prints the output that they show', async (t) => {
   for (const [name, markdown] of documents) {
     const blocks = blocksOf(markdown);
     checkMarks(t, name, blocks);
@@ -59,15 +62,15 @@ t.test('every command in the documents prints what they show', async (t) => {
   }
 });
 
-t.test('the line of the log that docs/operations.md shows has the members that the log has', async (t) => {
-  const sluice = await startSluice(['--data_dir', await mkdtemp(join(tmpdir(), 'docs-'))]);
-  t.teardown(() => sluice.stop());
-  await query(sluice.url, 'SELECT id, name, country FROM river WHERE id = 1');
-  await sluice.stop();
-  const line = sluice
-    .log()
-    .split('\n')
-    .find((text) => text.includes('"query_settled"'));
+t.test('the line of the log in docs/operations.md has the members of the actual log', async (t) => {
+  const { last } = await query(sluice.url, 'SELECT id, name, country FROM river WHERE id = 1');
+  // The log is written after the answers.
+  const line = await until(() =>
+    sluice
+      .log()
+      .split('\n')
+      .find((text) => text.includes('"query_settled"') && text.includes(last.id)),
+  );
   const sample = blocksOf(documents.get('docs/operations.md') ?? '').find(({ language }) => language === 'json');
   t.strictSame(Object.keys(JSON.parse(sample?.text ?? '{}')), Object.keys(JSON.parse(line ?? '{}')));
 });
@@ -87,7 +90,7 @@ t.test('every relative link leads to a file, and to a section if it names one', 
   }
 });
 
-t.test('every section of a document that a comment names exists', async (t) => {
+t.test('every document section that a comment names exists', async (t) => {
   const folder = join(root, 'src');
   const sources = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.ts'));
   let count = 0;
@@ -106,7 +109,7 @@ t.test('every section of a document that a comment names exists', async (t) => {
 t.test('every option, script and test that a document names exists', async (t) => {
   const { scripts } = JSON.parse(await textOf('package.json')) as { scripts: Record<string, string> };
   for (const [name, markdown] of documents) {
-    // Options without an underscore may be another program's.
+    // Options without an underscore may belong to another program.
     for (const [, option = ''] of markdown.matchAll(/--([a-z]+_[a-z_]*[a-z])\b/g)) {
       t.ok(option in options, `${name}: --${option}`);
     }
@@ -119,7 +122,7 @@ t.test('every option, script and test that a document names exists', async (t) =
 });
 
 t.test('docs/performance.md has the table of bench/results/latest.json', async (t) => {
-  // bench/ is a project of its own, which is compiled beside this one.
+  // bench/ is a separate project, which is compiled next to this one.
   const { withSummary } = (await import(new URL('../bench/report.js', import.meta.url).href)) as {
     withSummary: (markdown: string, results: unknown) => string;
   };
@@ -142,23 +145,24 @@ function textOf(name: string): Promise<string> {
   return readFile(join(root, name), 'utf8');
 }
 
-/** An unmarked block is an output; where there is none, a mark says that the block is not run. */
+/** An unmarked block is an output. A block that is neither an output nor run has a mark. */
 function checkMarks(t: Tap, name: string, blocks: readonly Block[]): void {
   blocks.forEach(({ language, line, isAdjacent }, index) => {
     const before = blocks[index - 1]?.language ?? '';
-    if (language === '') t.ok(isAdjacent && ['sh', 'js'].includes(before), `${name}:${line} follows what prints it`);
+    if (language === '')
+      t.ok(isAdjacent && ['sh', 'js'].includes(before), `${name}:${line} follows the block that prints it`);
   });
 }
 
 type Tap = Pick<typeof t, 'ok'>;
 
-/** The block that shows the output of the one at the line; empty: there is none, and it prints nothing. */
+/** The block with the output of the block at the line; empty if there is none, because it prints nothing. */
 function outputOf(blocks: readonly Block[], line: number): string {
   const next = blocks[blocks.findIndex((block) => block.line === line) + 1];
   return next?.isAdjacent && ['', 'json'].includes(next.language) ? next.text : '';
 }
 
-/** @returns the output of each */
+/** @returns the output of each block */
 async function runCommands(commands: readonly Block[], { url }: SluiceProcess): Promise<readonly string[]> {
   if (commands.length === 0) return [];
   const script = commands.map(({ text }) => `${text}printf '${separator}'\n`).join('');
@@ -173,7 +177,7 @@ async function runProgram(text: string, { url }: SluiceProcess): Promise<string>
   return (await run(process.execPath, args, { cwd: root })).stdout;
 }
 
-/** Leaves out what differs from run to run, ids and times, and the line ends by which a document folds an answer. */
+/** Removes ids and times, which differ between runs, and the line ends by which a document folds an answer. */
 function plain(output: string): string {
   const text = output.replace(/[0-9a-f]{32,}/g, 'id').replace(/"running_time_ms":[\d.]+/g, '"running_time_ms":0');
   return text.startsWith('{"id"') ? text.replaceAll('\n', '') : text;

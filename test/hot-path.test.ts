@@ -1,7 +1,7 @@
 /*
- * What the way of a row costs, as counts of work and not of time: bytes copied, messages between the threads, memory taken, by
- * page. All parts run in one thread here, so that their calls can be counted. A count that grows is a slower server, on
- * every machine.
+ * The cost of a row on its path, counted as work instead of time: bytes copied, messages between the threads, memory allocated,
+ * per page. All parts run in one thread here, so that their calls can be counted. A higher count means a slower server on every
+ * machine.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
@@ -31,7 +31,7 @@ interface Work {
   copiedBytes: number;
 }
 
-/** Counts what is done through the functions by which memory is taken, filled and sent. */
+/** Counts the calls of the functions that allocate, fill and post memory. */
 function countWork(): { work: Work; stop: () => void } {
   const work: Work = { messages: 0, allocations: 0, allocatedBytes: 0, copiedBytes: 0 };
   const undo: (() => void)[] = [];
@@ -76,7 +76,7 @@ function countWork(): { work: Work; stop: () => void } {
 }
 
 for (const server of await sharedServers()) {
-  t.test(`${server.kind}: the way of rows from the socket to the body`, async (t) => {
+  t.test(`${server.kind}: the path of rows from the socket to the body`, async (t) => {
     const { port1, port2 } = new MessageChannel();
     const link = new Link<ToWorker, FromWorker>(port1);
     const spill = { folder: t.testdir(), bytesMax: 1024 * MiB, totalBytesMax: 1024 * MiB, waitMs: 10_000 };
@@ -102,7 +102,7 @@ for (const server of await sharedServers()) {
       await served;
     });
 
-    /** Reads a result as a client does that takes page after page. */
+    /** Reads a result like a client that requests page after page. */
     async function read(sql: string): Promise<{ pages: number; bytes: number; rows: number; work: Work }> {
       const idle = new Promise<void>((resolve) => lease.once('idle', resolve));
       const identity = { id: 'query', sessionId: 'session', owner: 'root' };
@@ -149,8 +149,8 @@ for (const server of await sharedServers()) {
         work.messages <= bytes / (64 * KiB) + 2 * pages &&
         work.allocations <= (4 * bytes) / (64 * KiB) + 4 * pages;
       let reading = await read(numbers);
-      // A busy machine reads small chunks, each of which leaves the beginning of a row over, and is gathered with others: the
-      // reading is repeated until the machine has had a quiet moment.
+      // A busy machine reads small chunks. Each leaves the start of a row over and is gathered with others, so the read is
+      // repeated until one was undisturbed.
       const deadline = performance.now() + quietMsMax;
       while (!isWithinLimits(reading) && performance.now() < deadline) {
         await delay(500);
@@ -159,24 +159,24 @@ for (const server of await sharedServers()) {
       const { pages, bytes, rows, work } = reading;
       t.equal(rows, 250_000);
       t.comment(`${pages} pages of ${bytes} bytes: ${JSON.stringify(work)}`);
-      // Once from the encoder to the batch, and what chunks leave over and the ends of rows on top.
+      // One copy from the encoder to the batch, plus the rest of each chunk and the row ends.
       t.ok(work.copiedBytes <= 1.15 * bytes, `${work.copiedBytes} bytes copied for ${bytes}`);
-      // A batch's memory is what a batch holds, or the buffer that it was gathered in.
-      t.ok(work.allocatedBytes <= 1.3 * bytes, `${work.allocatedBytes} bytes taken for ${bytes}`);
-      // What the encoder makes of one chunk is a batch if it is of 64 KiB or more, and else gathered to one of 224 KiB.
+      // A batch takes the memory of its content, or the buffer in which it was gathered.
+      t.ok(work.allocatedBytes <= 1.3 * bytes, `${work.allocatedBytes} bytes allocated for ${bytes}`);
+      // The rows of one chunk are a batch if they take 64 KiB or more; smaller ones are gathered to batches of 224 KiB.
       const batches = bytes / (64 * KiB);
       t.ok(work.messages <= batches + 2 * pages, `${work.messages} messages`);
-      t.ok(work.allocations <= 4 * batches + 4 * pages, `${work.allocations} pieces of memory`);
+      t.ok(work.allocations <= 4 * batches + 4 * pages, `${work.allocations} allocations`);
     });
 
-    await t.test('a small one', async (t) => {
+    await t.test('a small result', async (t) => {
       await read('SELECT 1');
       const { work, pages } = await read('SELECT 1');
       t.equal(pages, 1);
       t.comment(JSON.stringify(work));
-      // There, back with all of the result, and that the connection is clean, if the database is slow to say so.
+      // The statement, the complete result, and the clean connection if the database reports it late.
       t.ok(work.messages <= 3, `${work.messages} messages`);
-      t.ok(work.allocations <= 6, `${work.allocations} pieces of memory`);
+      t.ok(work.allocations <= 6, `${work.allocations} allocations`);
       t.ok(work.copiedBytes <= 2 * KiB, `${work.copiedBytes} bytes copied`);
     });
   });

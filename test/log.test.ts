@@ -9,7 +9,7 @@ const LOG_MODULE = new URL('../../dist/log.js', import.meta.url).href;
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 const LEVELS = { trace: 10, debug: 20, info: 30, warn: 40, error: 50, silent: 100 } as const;
 
-/** Each kind of event with the level that it is worth. An error is put in by the child, where JSON cannot carry it. */
+/** Each kind of event with its level. The child adds the error, which JSON cannot carry. */
 const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'listening', address: 'http://127.0.0.1:8000' }, 'info'],
   [{ type: 'draining', queries: 2, drainMs: 30_000 }, 'info'],
@@ -80,14 +80,14 @@ t.test('an event is one line of JSON on standard error, with its level, its time
     const { type, ...members } = event;
     const line = lines[index] as Record<string, unknown>;
     t.equal(line['msg'], type);
-    t.equal(line['level'], LEVELS[level], `${type} is worth ${level}`);
+    t.equal(line['level'], LEVELS[level], `${type} has the level ${level}`);
     t.ok(Math.abs(Number(line['time']) - Date.now()) < 60_000);
     for (const [name, value] of Object.entries(members))
       if (name !== 'error') t.same(line[name], value, `${type}.${name}`);
   });
 });
 
-t.test('D3: an exit that does not wait loses no line', async (t) => {
+t.test('D3: an immediate exit loses no line', async (t) => {
   const names = logged('trace', false).map((line) => String(line['msg']));
   t.strictSame(names.sort(), EVENTS.map(([{ type }]) => String(type)).sort());
 });
@@ -98,12 +98,12 @@ t.test('an error is logged with its message and its stack', async (t) => {
     const error = line['err'] as { message: string; stack: string; type: string };
     t.match(error.message, /^(thread|socket|oops)$/);
     t.match(error.stack, /^Error: (thread|socket|oops)\n\s+at /);
-    t.notOk('error' in line, 'and not twice');
-    t.strictSame(Object.keys(error).sort(), ['message', 'stack', 'type'], 'what else hangs on it is left out');
+    t.notOk('error' in line, 'not twice');
+    t.strictSame(Object.keys(error).sort(), ['message', 'stack', 'type'], 'other members of the error are omitted');
   }
 });
 
-t.test('a level lets through what is worth as much or more', async (t) => {
+t.test('a level includes the higher levels', async (t) => {
   for (const level of Object.keys(LEVELS) as (keyof typeof LEVELS)[]) {
     const expected = EVENTS.filter(([, worth]) => LEVELS[worth] >= LEVELS[level]).map(([{ type }]) => type);
     t.same(
@@ -114,7 +114,7 @@ t.test('a level lets through what is worth as much or more', async (t) => {
   }
 });
 
-/** The log writes to the file descriptor of standard error, so it is written by a process whose own can be read. */
+/** The log writes to the file descriptor of standard error, so a child process with a readable one writes it. */
 function logged(level: string, isFlushed = true): Record<string, unknown>[] {
   const events = EVENTS.map(([event]) => ('error' in event ? { ...event, error: event.error.message } : event));
   const program = `
@@ -128,14 +128,14 @@ function logged(level: string, isFlushed = true): Record<string, unknown>[] {
   const args = ['--input-type=module', '--eval', program];
   const result = spawnSync(process.execPath, args, { cwd: FOLDER, encoding: 'utf8' });
   t.equal(result.status, 0, result.stderr);
-  t.equal(result.stdout, '', 'standard output is left to people');
+  t.equal(result.stdout, '', 'nothing is written to standard output');
   return result.stderr
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-t.test('D3: a log that nobody reads blocks nothing, and says afterwards how many lines it has lost', async (t) => {
+t.test('D3: a log that nobody reads does not block, and later reports how many lines were lost', async (t) => {
   const program = `
     import { openLog } from ${JSON.stringify(LOG_MODULE)};
     const { observe } = openLog('info');
@@ -145,7 +145,7 @@ t.test('D3: a log that nobody reads blocks nothing, and says afterwards how many
     process.stdin.resume();`;
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { cwd: FOLDER });
   t.teardown(() => child.kill('SIGKILL'));
-  // Nobody reads standard error by now.
+  // Standard error is not read until here.
   await once(child.stdout, 'data');
   let log = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -161,7 +161,7 @@ t.test('D3: a log that nobody reads blocks nothing, and says afterwards how many
   t.ok(written > 5_000, 'the buffer takes some megabytes');
 });
 
-t.test('D3: a reader of the log that goes away does not end the process', async (t) => {
+t.test('D3: a closed log reader does not end the process', async (t) => {
   const program = `
     import { openLog } from ${JSON.stringify(LOG_MODULE)};
     const { observe } = openLog('info');

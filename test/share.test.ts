@@ -2,7 +2,7 @@ import t from 'tap';
 import { defaultPerUserMax, mayTake } from '#src/share.js';
 import { pick, seeded } from './support/random.ts';
 
-/** How many each of several users takes who take as many as they may, one user after the other. */
+/** The number that each of several users gets if each takes its maximum, one after the other. */
 function takenBy(users: number, max: number, perUserMax: number): number[] {
   let free = max;
   return Array.from({ length: users }, () => {
@@ -12,11 +12,11 @@ function takenBy(users: number, max: number, perUserMax: number): number[] {
   });
 }
 
-t.test('B3: users who take all that they may leave some for the next', async (t) => {
+t.test('B3: users who take their maximum leave some for the next user', async (t) => {
   t.strictSame(takenBy(5, 128, 96), [96, 24, 6, 1, 1]);
   t.strictSame(takenBy(3, 128, 64), [64, 32, 16]);
-  t.strictSame(takenBy(2, 128, 128), [128, 0], 'unless one may take all');
-  t.strictSame(takenBy(20, 128, 8).slice(0, 14), Array(14).fill(8), 'a small maximum is the limit by itself');
+  t.strictSame(takenBy(2, 128, 128), [128, 0], 'unless one user may take all');
+  t.strictSame(takenBy(20, 128, 8).slice(0, 14), Array(14).fill(8), 'a small maximum is the limit itself');
   for (let max = 2; max < 300; max++) {
     const [first = 0, second = 0] = takenBy(2, max, defaultPerUserMax(max));
     if (first !== defaultPerUserMax(max) || second < 1) t.fail(`of ${max}: ${first}, then ${second}`);
@@ -24,7 +24,7 @@ t.test('B3: users who take all that they may leave some for the next', async (t)
   t.equal(defaultPerUserMax(1), 1);
 });
 
-t.test('B3: a user who holds nothing may take one as long as one is free', async (t) => {
+t.test('B3: a user who holds nothing may take one while one is free', async (t) => {
   const random = seeded(t);
   for (let run = 0; run < 1_000; run++) {
     const max = 1 + random(200);
@@ -45,7 +45,7 @@ t.test('B3: a user who holds nothing may take one as long as one is free', async
         return;
       }
       if (free < 0 || (held.get(user) ?? 0) > limit.perUserMax) {
-        t.fail(`run ${run}: more than there are`);
+        t.fail(`run ${run}: the total is exceeded`);
         return;
       }
     }

@@ -22,7 +22,7 @@ const unreachable = { type: 'connect_failed', reason: 'ECONNREFUSED', isOutOfDes
 
 t.test('D2: many failures are two events, the second with their number', async (t) => {
   const { troubles, events } = make(50);
-  // Timers of the product keep no process alive.
+  // Timers of the product do not keep the process alive.
   const alive = setInterval(() => {}, 1_000);
   for (let count = 0; count < 7; count++) troubles.observe(unreachable);
   t.strictSame(events, [{ type: 'trouble_began', trouble: 'database_unavailable', reason: 'ECONNREFUSED' }]);
@@ -31,7 +31,7 @@ t.test('D2: many failures are two events, the second with their number', async (
   t.match(events[1], { type: 'trouble_ended', trouble: 'database_unavailable', failures: 7, secs: Number });
   t.equal(troubles.has('database_unavailable'), false);
   troubles.observe(unreachable);
-  t.match(events[2], { type: 'trouble_began' }, 'it begins again');
+  t.match(events[2], { type: 'trouble_began' }, 'a new trouble starts');
   troubles.close();
   troubles.observe({ type: 'login_failed', user: 'ann', reason: 'no', isBlocked: false });
   t.equal(events.length, 3, 'after the end there is nothing to report');

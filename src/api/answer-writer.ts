@@ -96,8 +96,8 @@ export class AnswerWriter {
     const inflatedBytes = !acceptsGzip && body.some(isDeflated) ? rows.bytes : 0;
     this.#countText(query.identity.owner, body, response, inflatedBytes, isPosted);
     // Pages are sent in the turn in which they are given out, and `sending` keeps their rows from then on. If a piece had been
-    // given back all the same, the client would miss rows and could not tell.
-    if (rows.pieces.some(({ length }) => length === 0)) throw new Error('the rows of a page have been given back');
+    // freed all the same, the client would miss rows and could not tell.
+    if (rows.pieces.some(({ length }) => length === 0)) throw new Error('the rows of a page have been freed');
     if (!isHolding(rows, countedPageBytesMin)) return;
     query.rowBuffer.sending(rows);
     response.once('close', () => query.rowBuffer.sent(rows));

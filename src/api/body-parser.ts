@@ -67,8 +67,9 @@ export class BodyParser implements AsyncDisposable {
 
   #parseInTurn<Body extends ParsedBody>(given: BodyToParse<Body>): Promise<Parsed<Body>> {
     const admission = this.#queue.admit(given.user);
-    if (admission === 'full') throw httpErrors.unavailable('too many large bodies wait to be parsed (--queue_max)');
-    if (admission === 'user full') {
+    if (admission === 'queue full')
+      throw httpErrors.unavailable('too many large bodies wait to be parsed (--queue_max)');
+    if (admission === 'user has too many') {
       throw httpErrors.tooManyRequests('too many large bodies of this user wait to be parsed (--queue_max)');
     }
     return new Promise((resolve, reject) => {

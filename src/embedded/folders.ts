@@ -19,10 +19,10 @@ import { makeFolder } from '../data-dir.ts';
 import type { SystemUser } from './system-user.ts';
 
 /** The size of the kernel's `sun_path` is 108 bytes (104 on some systems), with a zero at the end. */
-const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
+const socketPathBytesMax = process.platform === 'linux' ? 107 : 103;
 
-const SOCKET_NAME = 'mariadb.sock';
-const OUTSIDE_PREFIX = 'sluice-';
+const socketName = 'mariadb.sock';
+const outsidePrefix = 'sluice-';
 
 /**
  * The folders and files of a private MariaDB. All are below `<data_dir>/mariadb`, and only the user that MariaDB runs as can
@@ -111,17 +111,17 @@ export class Folders {
 
   /** Makes the folder of the socket, which only its user can enter, and returns the path of the socket. */
   makeSocketPath(): string {
-    const inside = join(this.#run, SOCKET_NAME);
-    if (Buffer.byteLength(inside) <= SOCKET_PATH_BYTES_MAX) {
+    const inside = join(this.#run, socketName);
+    if (Buffer.byteLength(inside) <= socketPathBytesMax) {
       this.#make(this.#run);
       return inside;
     }
-    const outside = mkdtempSync(join(tmpdir(), OUTSIDE_PREFIX));
+    const outside = mkdtempSync(join(tmpdir(), outsidePrefix));
     this.#outside = outside;
     this.#give(outside);
     // The link is how the next start finds the folder if this process is killed.
     symlinkSync(outside, this.#run);
-    return join(outside, SOCKET_NAME);
+    return join(outside, socketName);
   }
 
   /** Writes a file that only MariaDB's user can read. */
@@ -160,7 +160,7 @@ export class Folders {
       if (!lstatSync(this.#run).isSymbolicLink()) return undefined;
       const target = readlinkSync(this.#run);
       // The link may have been changed: only a folder with nothing but our files is removed.
-      if (!basename(target).startsWith(OUTSIDE_PREFIX) || !isOurs(lstatSync(target).uid)) return undefined;
+      if (!basename(target).startsWith(outsidePrefix) || !isOurs(lstatSync(target).uid)) return undefined;
       return readdirSync(target).every((name) => name.startsWith('mariadb.')) ? target : undefined;
     } catch {
       return undefined;

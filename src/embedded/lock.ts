@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { identify } from '../process-identity.ts';
 
-const ATTEMPTS_MAX = 5;
+const attemptsMax = 5;
 
 /**
  * A file that identifies the process that uses a folder. It is held from `Lock.take` until `release`; a lock whose process has
@@ -21,7 +21,7 @@ export class Lock {
   /** @throws Error of one line, which names `folder`, if another live process, or this one, holds the lock */
   static take(path: string, folder: string): Lock {
     const content = `${process.pid} ${identify(process.pid)}\n`;
-    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
       if (create(path, content)) return new Lock(path, content);
       const holder = read(path);
       if (holder === undefined) continue;

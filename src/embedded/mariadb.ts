@@ -9,10 +9,10 @@ import { logTail } from './error-log.ts';
 import { Folders } from './folders.ts';
 import { type Child, Launcher } from './launcher.ts';
 import { Lock } from './lock.ts';
-import { INTERNAL_USER, privilegeStatements } from './privileges.ts';
+import { internalUser, privilegeStatements } from './privileges.ts';
 import { endServersBelow } from './processes.ts';
 import { findPrograms, type Programs } from './programs.ts';
-import { SAMPLE_DATABASE, sampleStatements } from './sample.ts';
+import { sampleDatabase, sampleStatements } from './sample.ts';
 import { findSystemUser } from './system-user.ts';
 
 export interface EmbeddedOptions {
@@ -43,11 +43,11 @@ export interface EmbeddedDatabase {
   kill(): void;
 }
 
-const STOP_TIMEOUT_MS = 10_000;
-const CONNECT_INTERVAL_MS = 10;
+const stopTimeoutMs = 10_000;
+const connectIntervalMs = 10;
 
 /** Options of every server, also during the first start. `--no-defaults` must come first. */
-const COMMON_OPTIONS = [
+const commonOptions = [
   '--no-defaults',
   '--skip-networking',
   '--skip-log-bin',
@@ -65,9 +65,9 @@ const COMMON_OPTIONS = [
 ];
 
 /** The data of a first start that is interrupted is discarded, so it need not survive a crash. */
-const LOADING_OPTIONS = ['--innodb-flush-log-at-trx-commit=0', '--innodb-doublewrite=OFF'];
+const loadingOptions = ['--innodb-flush-log-at-trx-commit=0', '--innodb-doublewrite=OFF'];
 
-const SERVING_OPTIONS = [
+const servingOptions = [
   '--local-infile=OFF',
   '--skip-name-resolve',
   '--skip-slave-start',
@@ -131,13 +131,13 @@ async function makeData(
     '--skip-test-db',
     '--skip-name-resolve',
     data,
-    ...COMMON_OPTIONS.slice(1),
-    ...LOADING_OPTIONS,
+    ...commonOptions.slice(1),
+    ...loadingOptions,
   ]);
   await launcher.run(
     'mariadbd',
     programs.server,
-    [...COMMON_OPTIONS, ...LOADING_OPTIONS, ...launcher.userOptions, data, '--bootstrap'],
+    [...commonOptions, ...loadingOptions, ...launcher.userOptions, data, '--bootstrap'],
     [
       // The installer also makes root accounts for this machine's host names, which socket connections do not use.
       "DELETE FROM mysql.global_priv WHERE Host <> 'localhost'",
@@ -157,8 +157,8 @@ async function serve(launcher: Launcher, programs: Programs, folders: Folders, l
   const initFile = join(dirname(socketPath), 'mariadb.init');
   folders.write(initFile, [...privilegeStatements(password, folders.proof), ''].join(';\n'));
   const server = launcher.serve('mariadbd', programs.server, [
-    ...COMMON_OPTIONS,
-    ...SERVING_OPTIONS,
+    ...commonOptions,
+    ...servingOptions,
     ...launcher.userOptions,
     `--datadir=${folders.data}`,
     `--socket=${socketPath}`,
@@ -197,9 +197,9 @@ const transitions: Transitions<Phase> = {
  */
 class RunningDatabase implements EmbeddedDatabase {
   readonly socketPath: string;
-  readonly user = INTERNAL_USER;
+  readonly user = internalUser;
   readonly password: string;
-  readonly database = SAMPLE_DATABASE;
+  readonly database = sampleDatabase;
   readonly exited: Promise<Error>;
   readonly #server: Child;
   readonly #folders: Folders;
@@ -240,7 +240,7 @@ class RunningDatabase implements EmbeddedDatabase {
   async #stop(): Promise<void> {
     if (this.#phase !== 'stopped') this.#enter('stopping');
     this.#server.signal('SIGTERM');
-    const timer = setTimeout(() => this.#server.signal('SIGKILL'), STOP_TIMEOUT_MS);
+    const timer = setTimeout(() => this.#server.signal('SIGKILL'), stopTimeoutMs);
     await this.#server.ended;
     clearTimeout(timer);
     if (this.#phase === 'stopping') this.#enter('stopped');
@@ -254,7 +254,7 @@ class RunningDatabase implements EmbeddedDatabase {
 }
 
 async function waitUntilReady(socketPath: string, signal: AbortSignal): Promise<void> {
-  while (!(await greets(socketPath))) await delay(CONNECT_INTERVAL_MS, undefined, { signal });
+  while (!(await greets(socketPath))) await delay(connectIntervalMs, undefined, { signal });
 }
 
 /** Whether the server at `socketPath` sends its handshake packet, which it does when it is ready. */

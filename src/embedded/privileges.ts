@@ -1,12 +1,12 @@
-import { SAMPLE_DATABASE } from './sample.ts';
+import { sampleDatabase } from './sample.ts';
 
 /** `root` may create and drop schemas whose names begin with this. */
-export const SCRATCH_PREFIX = 'scratch';
+export const scratchPrefix = 'scratch';
 
 /** The account that this process logs in as. MariaDB's own internal account is `mariadb.sys`. */
-export const INTERNAL_USER = 'sluice.sys';
+export const internalUser = 'sluice.sys';
 
-const SYSTEM_SCHEMAS = "'mysql', 'sys', 'information_schema', 'performance_schema'";
+const systemSchemas = "'mysql', 'sys', 'information_schema', 'performance_schema'";
 
 /**
  * SQL for `mariadbd --init-file`: one statement per element, which may contain semicolons but no newlines. It runs before the
@@ -31,13 +31,13 @@ export function privilegeStatements(password: string, proof: string): string[] {
     "DELETE FROM mysql.columns_priv WHERE Db IN ('mysql', 'sys') AND User <> 'mariadb.sys'",
     'FLUSH PRIVILEGES',
     'CREATE USER IF NOT EXISTS root@localhost',
-    `GRANT ALL ON \`${SAMPLE_DATABASE}\`.* TO root@localhost`,
-    `GRANT ALL ON \`${SCRATCH_PREFIX}%\`.* TO root@localhost`,
-    `BEGIN NOT ATOMIC FOR s IN (SELECT SCHEMA_NAME AS name FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN (${SYSTEM_SCHEMAS}))` +
+    `GRANT ALL ON \`${sampleDatabase}\`.* TO root@localhost`,
+    `GRANT ALL ON \`${scratchPrefix}%\`.* TO root@localhost`,
+    `BEGIN NOT ATOMIC FOR s IN (SELECT SCHEMA_NAME AS name FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN (${systemSchemas}))` +
       ` DO EXECUTE IMMEDIATE CONCAT('GRANT ALL ON \`', REGEXP_REPLACE(REPLACE(s.name, '\`', '\`\`'), '([_%\\\\\\\\])', '\\\\\\\\\\\\1'), '\`.* TO root@localhost');` +
       ' END FOR; END',
-    `CREATE OR REPLACE USER '${INTERNAL_USER}'@localhost IDENTIFIED BY '${password}'`,
-    `GRANT SELECT ON \`${SAMPLE_DATABASE}\`.* TO '${INTERNAL_USER}'@localhost`,
+    `CREATE OR REPLACE USER '${internalUser}'@localhost IDENTIFIED BY '${password}'`,
+    `GRANT SELECT ON \`${sampleDatabase}\`.* TO '${internalUser}'@localhost`,
     `SELECT 1 INTO OUTFILE ${quote(proof)}`,
   ];
 }

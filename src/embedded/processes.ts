@@ -4,10 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { identify } from '../process-identity.ts';
 import { isOurs } from './folders.ts';
 
-const POLL_MS = 10;
+const pollMs = 10;
 
 /** A server with many changed pages takes a while to flush them. After this time it is killed, which InnoDB survives. */
-const END_TIMEOUT_MS = 10_000;
+const endTimeoutMs = 10_000;
 
 /**
  * Ends every MariaDB server and installer of this user (if that is root: of any user) whose data directory is below `folder` (an
@@ -45,11 +45,11 @@ async function end(pid: number, first: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     } catch {
       return;
     }
-    const deadline = performance.now() + END_TIMEOUT_MS;
+    const deadline = performance.now() + endTimeoutMs;
     while (performance.now() < deadline) {
       // It is no child process, so there is no event at its end.
       if (identify(pid) !== identity) return;
-      await delay(POLL_MS);
+      await delay(pollMs);
     }
   }
   throw new Error(`mariadbd (process ${pid}) is left from an earlier run and does not end`);

@@ -12,7 +12,7 @@ export interface Programs {
 }
 
 /** Distributions install the server in sbin, which is not in every user's PATH. */
-const USUAL_FOLDERS = [
+const usualFolders = [
   '/usr/sbin',
   '/usr/bin',
   '/usr/libexec',
@@ -29,10 +29,10 @@ const USUAL_FOLDERS = [
  */
 export async function findPrograms(
   searchPath: string = userPath(),
-  usualFolders: readonly string[] = USUAL_FOLDERS,
+  commonFolders: readonly string[] = usualFolders,
 ): Promise<Programs> {
   // An empty element of PATH means the working directory, from which no server may be started.
-  const folders = [...searchPath.split(delimiter).filter((folder) => folder.startsWith('/')), ...usualFolders];
+  const folders = [...searchPath.split(delimiter).filter((folder) => folder.startsWith('/')), ...commonFolders];
   const [server, install, setpriv] = await Promise.all([
     find('mariadbd', folders),
     find('mariadb-install-db', folders),

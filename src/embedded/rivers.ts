@@ -16,7 +16,7 @@ export interface River {
 /** A row of the table below: name, country, length, discharge, source, mouth, places. */
 type Row = [string, string, number, number, number, number, number, number, string];
 
-const ROWS: readonly Row[] = [
+const riverRows: readonly Row[] = [
   ['Rhein', 'NL', 1232.7, 2900, 8.67, 46.63, 4.1, 51.98, 'Chur, Konstanz, Straßburg, Köln, Nijmegen'],
   ['Donau', 'RO', 2850, 6500, 8.16, 48.1, 29.76, 45.22, 'Ulm, Linz, Győr, Нови Сад, Brăila'],
   ['Rhône', 'FR', 812, 1710, 8.38, 46.57, 4.85, 43.33, 'Sion, Genève, Lyon, Valence, Arles'],
@@ -70,7 +70,7 @@ const ROWS: readonly Row[] = [
 ];
 
 /** The rivers of the sample database; a river's key there is its position here, counted from 1. */
-export const RIVERS: readonly River[] = ROWS.map(
+export const riverList: readonly River[] = riverRows.map(
   ([name, country, length_km, flow_m3s, fromLongitude, fromLatitude, toLongitude, toLatitude, list]) => {
     const [first = '', second = '', third = '', fourth = '', fifth = ''] = list.split(', ');
     return {

@@ -1,11 +1,11 @@
 // SQL expressions for the made-up values of the sample database.
 
 /** Another seed gives other values in every made-up row. */
-export const SEED = 'sluice-1';
+export const seed = 'sluice-1';
 
 /** An expression for an unsigned 32-bit number that depends on the seed, `tag` and the column `key` only. */
 export function draw(tag: string, key = 'seq'): string {
-  return `CRC32(CONCAT('${SEED}${tag}', ${key}))`;
+  return `CRC32(CONCAT('${seed}${tag}', ${key}))`;
 }
 
 /** An expression for one element of a comma-separated list. */
@@ -16,7 +16,7 @@ export function pick(tag: string, list: string): string {
 
 /** An expression for a pseudo-random UUID of version 4. MariaDB refuses digits that are no valid UUID. */
 export function uuid(tag: string): string {
-  return `INSERT(INSERT(MD5(CONCAT('${SEED}${tag}', seq)), 13, 1, '4'), 17, 1, 'a')`;
+  return `INSERT(INSERT(MD5(CONCAT('${seed}${tag}', seq)), 13, 1, '4'), 17, 1, 'a')`;
 }
 
 export function quote(value: string): string {

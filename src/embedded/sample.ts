@@ -1,19 +1,19 @@
-import { RIVERS } from './rivers.ts';
-import { draw, pick, quote, SEED, uuid } from './sample-sql.ts';
+import { riverList } from './rivers.ts';
+import { draw, pick, quote, seed, uuid } from './sample-sql.ts';
 import { typeGallery } from './type-gallery.ts';
 
 /** The name of the sample database. */
-export const SAMPLE_DATABASE = 'waterways';
+export const sampleDatabase = 'waterways';
 
-const PLACES_PER_RIVER = 5;
-const STATIONS = RIVERS.length * PLACES_PER_RIVER;
+const placesPerRiver = 5;
+const stationCount = riverList.length * placesPerRiver;
 /** Four readings a day at each station, all through the leap year 2024. */
-const READINGS_PER_STATION = 4 * 366;
-const READINGS = STATIONS * READINGS_PER_STATION;
-const OPERATORS = 60;
-const GATES = 3 * STATIONS;
-const MOVES = 36_000;
-const INSPECTIONS = 1_200;
+const readingsPerStation = 4 * 366;
+const readingCount = stationCount * readingsPerStation;
+const operatorCount = 60;
+const gateCount = 3 * stationCount;
+const moveCount = 36_000;
+const inspectionCount = 1_200;
 
 /**
  * The sample database as SQL for `mariadbd --bootstrap`: one statement per element, no semicolons.
@@ -23,8 +23,8 @@ const INSPECTIONS = 1_200;
  */
 export function sampleStatements(): string[] {
   return [
-    `CREATE DATABASE ${SAMPLE_DATABASE} CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci`,
-    `USE ${SAMPLE_DATABASE}`,
+    `CREATE DATABASE ${sampleDatabase} CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci`,
+    `USE ${sampleDatabase}`,
     `SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci`,
     `SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_UNSIGNED_SUBTRACTION'`,
     // With both checks off, InnoDB loads an empty table in bulk, without an undo record per row.
@@ -44,7 +44,7 @@ export function sampleStatements(): string[] {
 }
 
 function rivers(): string[] {
-  const rows = RIVERS.map(
+  const rows = riverList.map(
     ({ name, country, length_km, flow_m3s, source, mouth }, index) =>
       `(${index + 1}, ${quote(name)}, '${country}', ${length_km}, ${flow_m3s}, ` +
       `POINT(${source.join(', ')}), ST_GeomFromText('LINESTRING(${source.join(' ')}, ${mouth.join(' ')})'))`,
@@ -89,14 +89,14 @@ function operators(): string[] {
         ELT(1 + seq % 3, '06:00:00', '14:00:00', '22:00:00'),
         '1960-01-01' + INTERVAL ${draw('born')} % 14000 DAY, 1999 + ${draw('hired')} % 25,
         18 + ${draw('wage')} % 2400 / 100, IF(seq <= 8, NULL, 1 + ${draw('mentor')} % 8),
-        UNHEX(SHA2(CONCAT('${SEED}', seq), 256)),
+        UNHEX(SHA2(CONCAT('${seed}', seq), 256)),
         ELT(1 + ${draw('note')} % 6, 'prefers e-mail ✉', 'first aid ⛑', '')
-      FROM seq_1_to_${OPERATORS}`,
+      FROM seq_1_to_${operatorCount}`,
   ];
 }
 
 function stations(): string[] {
-  const places = RIVERS.flatMap((river) => river.places);
+  const places = riverList.flatMap((river) => river.places);
   return [
     `CREATE TABLE station (
       id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
@@ -132,10 +132,10 @@ function stations(): string[] {
         JSON_OBJECT('interval_h', 6, 'unit', 'mm', 'thresholds', JSON_ARRAY(s.base, ROUND(s.base * 1.55)), 'remote', s.seq % 5 <> 0),
         IF(s.seq % 3 = 0, NULL, CONCAT('Gauge on the ', r.name, ',\\n', IF(s.seq % 2, 'left', 'right'), ' bank — "', ELT(1 + s.seq % 4, 'old mill', 'railway bridge', 'harbour', 'café terrace'), '"'))
       FROM (
-        SELECT seq, (seq - 1) DIV ${PLACES_PER_RIVER} + 1 AS river_id,
-          (0.7 + (seq - 1) % ${PLACES_PER_RIVER}) / ${PLACES_PER_RIVER} AS step,
+        SELECT seq, (seq - 1) DIV ${placesPerRiver} + 1 AS river_id,
+          (0.7 + (seq - 1) % ${placesPerRiver}) / ${placesPerRiver} AS step,
           1200 + ${draw('base')} % 4000 AS base
-        FROM seq_1_to_${STATIONS}
+        FROM seq_1_to_${stationCount}
       ) AS s JOIN river AS r ON r.id = s.river_id ORDER BY s.seq`,
   ];
 }
@@ -163,16 +163,16 @@ function gates(): string[] {
         ELT(1 + ${draw('kind')} % 4, 'radial', 'vertical lift', 'flap', 'mitre'), 2.5 + ${draw('width')} % 2200 / 100,
         ${draw('open')} % 101, IF(seq % 9 = 0, NULL, ${draw('hours')} % 400000 / 8),
         ${draw('turns')} * 2097152, ${draw('remote')} % 3 > 0, IF(seq % 11 = 0, NULL, 1950 + ${draw('installed')} % 74),
-        IF(seq % 7 = 0, NULL, UNHEX(LEFT(MD5(CONCAT('${SEED}', seq)), 2 * (4 + seq % 13)))),
+        IF(seq % 7 = 0, NULL, UNHEX(LEFT(MD5(CONCAT('${seed}', seq)), 2 * (4 + seq % 13)))),
         IF(seq % 4 = 0, NULL, ST_GeomFromText(CONCAT('POLYGON((0 0, ', seq % 40 + 5, ' 0, ', seq % 40 + 5, ' 12, 0 12, 0 0))')))
-      FROM seq_1_to_${GATES}`,
+      FROM seq_1_to_${gateCount}`,
   ];
 }
 
 function readings(): string[] {
   // A level is the sum of the station's base, a yearly and a fortnightly wave, noise, and sometimes a flood that falls over two
   // days. The other columns are computed from the level, so that they are consistent.
-  const year = `2 * PI() * slot / ${READINGS_PER_STATION}`;
+  const year = `2 * PI() * slot / ${readingsPerStation}`;
   const noise = `(noise % 1000 - 500) / 500`;
   const ebb = `(slot + 37 * station_id) % 211`;
   const relative = `1 + 0.25 * SIN(${year} + 0.6) + 0.06 * SIN(slot / 9 + station_id) + 0.03 * ${noise}
@@ -203,8 +203,8 @@ function readings(): string[] {
       FROM (
         SELECT m.*, ${relative} AS relative
         FROM (
-          SELECT seq, seq % ${STATIONS} + 1 AS station_id, seq DIV ${STATIONS} AS slot, ${draw('reading')} AS noise
-          FROM seq_0_to_${READINGS - 1}
+          SELECT seq, seq % ${stationCount} + 1 AS station_id, seq DIV ${stationCount} AS slot, ${draw('reading')} AS noise
+          FROM seq_0_to_${readingCount - 1}
         ) AS m
       ) AS n JOIN station AS s ON s.id = n.station_id JOIN river AS r ON r.id = s.river_id
       ORDER BY n.seq`,
@@ -230,7 +230,7 @@ function alarms(): string[] {
       SELECT a.seq, a.reading_id, a.taken_at + INTERVAL 250001 + a.noise % 500000 MICROSECOND,
         IF(a.above > 900, 'flood', IF(a.above > 300, 'warning', 'notice')), a.above,
         IF(a.taken_at >= '2024-12-01', NULL, SEC_TO_TIME(600 + a.noise % 170000 + a.noise % 1000 / 1000)),
-        IF(a.taken_at >= '2024-12-01', NULL, 1 + a.noise % ${OPERATORS}),
+        IF(a.taken_at >= '2024-12-01', NULL, 1 + a.noise % ${operatorCount}),
         JSON_OBJECT('station', a.name, 'level_mm', a.level_mm, 'sirens', a.above > 900, 'notified', JSON_ARRAY('sms', 'radio'))
       FROM (
         SELECT ROW_NUMBER() OVER (ORDER BY g.id) AS seq, g.id AS reading_id, g.taken_at, g.level_mm, s.name,
@@ -257,10 +257,10 @@ function moves(): string[] {
       FOREIGN KEY (operator_id) REFERENCES operator (id)
     )`,
     `INSERT INTO gate_move
-      SELECT seq, 1 + ${draw('gate')} % ${GATES}, IF(${draw('by')} % 3 = 0, NULL, 1 + ${draw('operator')} % ${OPERATORS}),
+      SELECT seq, 1 + ${draw('gate')} % ${gateCount}, IF(${draw('by')} % 3 = 0, NULL, 1 + ${draw('operator')} % ${operatorCount}),
         '2024-01-01' + INTERVAL seq * 878 + ${draw('start')} % 800 SECOND, ${draw('change')} % 201 - 100,
         SEC_TO_TIME(${draw('took')} % 3000 / 10), 40 + ${draw('energy')} % 90000, 18446744073709000000 + seq
-      FROM seq_1_to_${MOVES}`,
+      FROM seq_1_to_${moveCount}`,
   ];
 }
 
@@ -280,13 +280,13 @@ function inspections(): string[] {
       FOREIGN KEY (operator_id) REFERENCES operator (id)
     )`,
     `INSERT INTO inspection
-      SELECT seq, 1 + ${draw('inspected')} % ${GATES}, 1 + ${draw('inspector')} % ${OPERATORS},
+      SELECT seq, 1 + ${draw('inspected')} % ${gateCount}, 1 + ${draw('inspector')} % ${operatorCount},
         '2024-01-02' + INTERVAL seq * 0.3 DAY, ${draw('passed')} % 8 > 0,
         IF(seq % 6 = 0, NULL, ${draw('cost')} % 90000000 / 10000),
         CONCAT('Inspection № ', seq, '\\n\\n', REPEAT(ELT(1 + seq % 3, 'Seals tight, chain greased. ', 'Corrosion ≤ 2 mm at the hinge. ', 'Débris removed; motor runs. '), 1 + ${draw('report')} % 30)),
-        IF(seq % 4 = 0, UNHEX(CONCAT('89504E470D0A1A0A', REPEAT(SHA2(CONCAT('${SEED}photo', seq), 512), 8))), NULL),
-        UNHEX(SHA1(CONCAT('${SEED}', seq)))
-      FROM seq_1_to_${INSPECTIONS}`,
+        IF(seq % 4 = 0, UNHEX(CONCAT('89504E470D0A1A0A', REPEAT(SHA2(CONCAT('${seed}photo', seq), 512), 8))), NULL),
+        UNHEX(SHA1(CONCAT('${seed}', seq)))
+      FROM seq_1_to_${inspectionCount}`,
   ];
 }
 

@@ -9,10 +9,10 @@ export interface SystemUser {
 }
 
 /** In order of preference. */
-const NAMES = ['mysql', 'nobody'];
+const names = ['mysql', 'nobody'];
 
 /** CHOWN, KILL, SETGID and SETUID (linux/capability.h), which root can lack in a container. */
-const NEEDED_CAPABILITIES = (1n << 0n) | (1n << 5n) | (1n << 6n) | (1n << 7n);
+const neededCapabilities = (1n << 0n) | (1n << 5n) | (1n << 6n) | (1n << 7n);
 
 /**
  * The user that MariaDB runs as if this process runs as root: the first of mysql and nobody that can enter `folder` and run
@@ -20,7 +20,7 @@ const NEEDED_CAPABILITIES = (1n << 0n) | (1n << 5n) | (1n << 6n) | (1n << 7n);
  */
 export function findSystemUser(folder: string, program: string): SystemUser | null {
   if (process.getuid?.() !== 0 || !maySwitchUser()) return null;
-  for (const name of NAMES) {
+  for (const name of names) {
     const user = lookUp(name);
     if (user !== null && canUse(user, folder, program)) return user;
   }
@@ -30,7 +30,7 @@ export function findSystemUser(folder: string, program: string): SystemUser | nu
 function maySwitchUser(): boolean {
   if (process.platform !== 'linux') return true;
   const [, effective] = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'latin1')) ?? [];
-  return effective !== undefined && (BigInt(`0x${effective}`) & NEEDED_CAPABILITIES) === NEEDED_CAPABILITIES;
+  return effective !== undefined && (BigInt(`0x${effective}`) & neededCapabilities) === neededCapabilities;
 }
 
 function lookUp(wanted: string): SystemUser | null {

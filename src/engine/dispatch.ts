@@ -6,7 +6,7 @@ import type { Leases } from '../session/leases.ts';
 import { OpenRefusedError } from '../session/open-refused-error.ts';
 import type { Movable, Session } from '../session/session.ts';
 import { causes, type Failure, failureOf } from '../wire/failures.ts';
-import { noExtras, type Statement, type StatementHandle } from '../wire/statement.ts';
+import { defaultOptions, type Statement, type StatementHandle } from '../wire/statement.ts';
 import { isStandalone, type QueryRequest } from './query-request.ts';
 import type { Queue, Waiter } from './queue.ts';
 
@@ -18,7 +18,7 @@ export type Placement =
   | { readonly type: 'failed'; readonly failure: Failure };
 
 /** null: the statement has to wait. */
-export type Opened = Placement | null | Promise<Placement | null>;
+export type OpenResult = Placement | null | Promise<Placement | null>;
 
 /** Opens connections and sessions for statements. Implemented by `Dispatcher`. */
 export interface Opener {
@@ -30,7 +30,7 @@ export interface Opener {
    * @returns null, also by the promise, if no connection is free
    * @throws OpenRefusedError also by the promise
    */
-  open(request: QueryRequest, account: Account, sessionId: string): Opened;
+  open(request: QueryRequest, account: Account, sessionId: string): OpenResult;
   /** Gives back the placement of a statement that is not dispatched. */
   abandon(placement: Placement | null, reason: string): void;
 }
@@ -57,7 +57,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   readonly #query: Query;
   /** null: the statement can no longer be sent to another connection. */
   #resend: { request: QueryRequest; readonly account: Account } | null;
-  /** The connection of a one-off statement, until it is given back. */
+  /** The connection of a one-off statement, until it is released. */
   #lease: Lease | null = null;
   /** Set in the phase `running`. */
   #handle: StatementHandle | null = null;
@@ -87,7 +87,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   start(): boolean {
     if (this.#resend === null) return true;
     const { request, account } = this.#resend;
-    let opened: Opened;
+    let opened: OpenResult;
     try {
       opened = this.#opener.open(request, account, this.#query.identity.sessionId);
     } catch (error) {
@@ -141,7 +141,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   resend(): void {
     this.#handle = null;
     this.#clearRetryTimer();
-    this.#giveBack(false);
+    this.#releaseConnection(false);
     this.#enqueue();
   }
 
@@ -164,18 +164,18 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
 
   /** For `Lease`. */
   onIdle(): void {
-    this.#giveBack(true);
+    this.#releaseConnection(true);
   }
 
   /** For `Lease`. */
   onLost(): void {
-    this.#giveBack(false);
+    this.#releaseConnection(false);
   }
 
   /** For `Lease`: the state of a connection is reported to the session that may keep it, and this one is reset. */
   onSessionState(): void {}
 
-  /** For `Lease`: the statement has failed, and its connection is closed when it is given back. */
+  /** For `Lease`: the statement has failed, and its connection is closed when it is released. */
   onRevoked(): void {}
 
   #enqueue(): void {
@@ -253,7 +253,7 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   }
 
   /** @param isReusable whether other statements can use the connection */
-  #giveBack(isReusable: boolean): void {
+  #releaseConnection(isReusable: boolean): void {
     const lease = this.#lease;
     if (lease === null) return;
     this.#lease = null;
@@ -266,8 +266,8 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
 function statementOf({ sql, traits, params, format, session }: QueryRequest): Statement {
   const variables = session.type === 'client-managed' ? session.variables : null;
   const isText = params === undefined && format === undefined && variables === null;
-  const extras = isText
+  const options = isText
     ? null
-    : { params: params ?? null, variables: variables ?? {}, format: format ?? noExtras.format };
-  return traits === undefined ? { sql, extras } : { sql, traits, extras };
+    : { params: params ?? null, variables: variables ?? {}, format: format ?? defaultOptions.format };
+  return traits === undefined ? { sql, options } : { sql, traits, options };
 }

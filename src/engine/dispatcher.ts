@@ -4,11 +4,11 @@ import { RefusalError } from '../refusal-error.ts';
 import type { Account } from '../session/accounts.ts';
 import type { Lease } from '../session/lease.ts';
 import type { Leases } from '../session/leases.ts';
-import { OpenRefusedError } from '../session/open-refused-error.ts';
+import { OpenRefusedError, reachedLimitOf } from '../session/open-refused-error.ts';
 import type { Session } from '../session/session.ts';
 import type { Sessions } from '../session/sessions.ts';
 import { causes, failureOf } from '../wire/failures.ts';
-import { Dispatch, type Opened, type Opener, type Placement } from './dispatch.ts';
+import { Dispatch, type Opener, type OpenResult, type Placement } from './dispatch.ts';
 import type { QueryRequest } from './query-request.ts';
 import type { Queue } from './queue.ts';
 
@@ -33,7 +33,7 @@ export class Dispatcher implements Opener {
    * @returns null if the statement has to wait for memory or a connection, and there is room in the queue
    * @throws RefusalError also by the promise, if it would have to wait and too many statements do
    */
-  place(request: QueryRequest, account: Account): Opened {
+  place(request: QueryRequest, account: Account): OpenResult {
     // Whenever a connection becomes free, the queue advances first: a new statement must not take it from those that wait.
     const isNext = request.session.type === 'existing' || !this.queue.hasWaiting(account.user);
     const placement = isNext && this.#buffers.hasRoomFor(account.user) ? this.open(request, account) : null;
@@ -47,12 +47,12 @@ export class Dispatcher implements Opener {
     switch (this.queue.admit(user)) {
       case 'admitted':
         return null;
-      case 'full':
+      case 'queue full':
         throw new RefusalError(
           'as many statements wait for a connection or for memory as may (--queue_max)',
           'unavailable',
         );
-      case 'user full':
+      case 'user has too many':
         throw new RefusalError(
           'as many statements of this user wait for a connection or for memory as may, so that other users find a place ' +
             '(--queue_max): wait until some of them have begun',
@@ -86,7 +86,7 @@ export class Dispatcher implements Opener {
     else new Dispatch(this, query, request, account).begin(placement);
   }
 
-  open(request: QueryRequest, account: Account, sessionId?: string): Opened {
+  open(request: QueryRequest, account: Account, sessionId?: string): OpenResult {
     const { session } = request;
     if (session.type === 'existing') {
       const { id } = session;
@@ -128,6 +128,6 @@ function sessionPlacement(session: Session): Placement {
 function placementOfRefusal(error: unknown): Placement | null {
   const refusal = error instanceof OpenRefusedError ? error.refusal : null;
   if (refusal?.kind === 'database') return { type: 'failed', failure: failureOf(refusal.failure, 'not_started') };
-  if (refusal?.kind === 'full' || refusal?.kind === 'user full') return null;
+  if (reachedLimitOf(error) !== null) return null;
   throw error;
 }

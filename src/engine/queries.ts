@@ -184,7 +184,7 @@ export class Queries {
     if (this.#singlePageCount <= this.#options.singlePageResultsMax) return;
     const oldest = this.#oldestOfMost('singlePage', user);
     if (oldest !== undefined)
-      this.#remove(oldest, 'was removed to make room: its first answer told all of it', causes.cancelled());
+      this.#remove(oldest, 'was removed to make room: its first answer was the whole result', causes.cancelled());
   }
 
   /** Removes a query that its client has finished. */

@@ -14,7 +14,7 @@ export interface Waiter {
   giveUp(): void;
 }
 
-interface Place {
+interface QueueEntry {
   readonly waiter: Waiter;
   readonly timer: NodeJS.Timeout;
 }
@@ -27,7 +27,7 @@ export class Queue {
   readonly #options: QueueOptions;
   readonly #hasRoomFor: (user: string) => boolean;
   /** The user whose turn is next comes first. */
-  readonly #users = new Map<string, Place[]>();
+  readonly #users = new Map<string, QueueEntry[]>();
   #size = 0;
   #isAdvancing = false;
 
@@ -42,14 +42,14 @@ export class Queue {
     return this.#size;
   }
 
-  /** Whether the user may queue one more statement. `user full`: the queue has room, but not for more of this user. */
-  admit(user: string): 'admitted' | 'full' | 'user full' {
+  /** Whether the user may queue one more statement. `user has too many`: the queue has room, but not for more of this user. */
+  admit(user: string): 'admitted' | 'queue full' | 'user has too many' {
     const { queueMax } = this.#options;
     const free = queueMax - this.#size;
-    if (free <= 0) return 'full';
+    if (free <= 0) return 'queue full';
     // Rounded up, so that one user can use all of a very short queue.
     const limit = { max: queueMax, perUserMax: Math.ceil(0.75 * queueMax) };
-    return mayTake(limit, this.#users.get(user)?.length ?? 0, 1, free) ? 'admitted' : 'user full';
+    return mayTake(limit, this.#users.get(user)?.length ?? 0, 1, free) ? 'admitted' : 'user has too many';
   }
 
   /** Whether a statement of the user waits. */
@@ -58,10 +58,10 @@ export class Queue {
   }
 
   add(waiter: Waiter): void {
-    const place = this.#placeOf(waiter, this.#options.queueWaitMs);
-    const places = this.#users.get(waiter.user);
-    if (places === undefined) this.#users.set(waiter.user, [place]);
-    else places.push(place);
+    const entry = this.#entryOf(waiter, this.#options.queueWaitMs);
+    const entries = this.#users.get(waiter.user);
+    if (entries === undefined) this.#users.set(waiter.user, [entry]);
+    else entries.push(entry);
   }
 
   /**
@@ -69,11 +69,11 @@ export class Queue {
    * @param waitedMs how long it has already waited
    */
   putBack(waiter: Waiter, waitedMs: number): void {
-    const place = this.#placeOf(waiter, Math.max(0, this.#options.queueWaitMs - waitedMs));
-    this.#users.set(waiter.user, [place, ...(this.#users.get(waiter.user) ?? [])]);
+    const entry = this.#entryOf(waiter, Math.max(0, this.#options.queueWaitMs - waitedMs));
+    this.#users.set(waiter.user, [entry, ...(this.#users.get(waiter.user) ?? [])]);
   }
 
-  #placeOf(waiter: Waiter, waitMs: number): Place {
+  #entryOf(waiter: Waiter, waitMs: number): QueueEntry {
     this.#size++;
     const timer = setTimeout(() => {
       if (this.remove(waiter)) waiter.giveUp();
@@ -83,26 +83,26 @@ export class Queue {
 
   /** @returns whether it was waiting */
   remove(waiter: Waiter): boolean {
-    const places = this.#users.get(waiter.user);
-    const index = places?.findIndex((place) => place.waiter === waiter) ?? -1;
-    const [place] = index < 0 ? [] : (places?.splice(index, 1) ?? []);
-    if (place === undefined) return false;
-    clearTimeout(place.timer);
-    if (places?.length === 0) this.#users.delete(waiter.user);
+    const entries = this.#users.get(waiter.user);
+    const index = entries?.findIndex((entry) => entry.waiter === waiter) ?? -1;
+    const [entry] = index < 0 ? [] : (entries?.splice(index, 1) ?? []);
+    if (entry === undefined) return false;
+    clearTimeout(entry.timer);
+    if (entries?.length === 0) this.#users.delete(waiter.user);
     this.#size--;
     return true;
   }
 
   /** The number of turns until a statement starts, including its own turn; 0 if it does not wait. */
   position(waiter: Waiter): number {
-    const rank = this.#users.get(waiter.user)?.findIndex((place) => place.waiter === waiter) ?? -1;
+    const rank = this.#users.get(waiter.user)?.findIndex((entry) => entry.waiter === waiter) ?? -1;
     if (rank < 0) return 0;
     let position = 0;
     let isBefore = true;
-    for (const [user, places] of this.#users) {
+    for (const [user, entries] of this.#users) {
       if (user === waiter.user) isBefore = false;
       // Users whose turn is earlier have one turn more by then.
-      position += Math.min(places.length, isBefore || user === waiter.user ? rank + 1 : rank);
+      position += Math.min(entries.length, isBefore || user === waiter.user ? rank + 1 : rank);
     }
     return position;
   }
@@ -121,10 +121,10 @@ export class Queue {
 
   /** @returns whether one has been started */
   #advanceOnce(): boolean {
-    for (const [user, places] of this.#users) {
+    for (const [user, entries] of this.#users) {
       if (!this.#hasRoomFor(user)) continue;
       let lacksConnection = false;
-      for (const { waiter } of places) {
+      for (const { waiter } of entries) {
         // Without a connection for this one, there is none for others of the same user.
         if (lacksConnection && waiter.needsConnection) continue;
         if (!waiter.start()) {
@@ -132,9 +132,9 @@ export class Queue {
           continue;
         }
         this.remove(waiter);
-        if (places.length > 0) {
+        if (entries.length > 0) {
           this.#users.delete(user);
-          this.#users.set(user, places);
+          this.#users.set(user, entries);
         }
         return true;
       }
@@ -143,7 +143,7 @@ export class Queue {
   }
 
   close(): void {
-    for (const places of this.#users.values()) for (const { timer } of places) clearTimeout(timer);
+    for (const entries of this.#users.values()) for (const { timer } of entries) clearTimeout(timer);
     this.#users.clear();
     this.#size = 0;
   }

@@ -105,7 +105,7 @@ export class ProgressCounter {
       scan: { rows: examined, bytes, known: this.#examinedRows !== null, estimatedRows },
       write: { rows: writtenRows, bytes: 0 },
       result: { rows, bytes },
-      spill: { ...this.#spilled },
+      spill: { rows: this.#spilled.rows, bytes: this.#spilled.bytes },
       queue: queuePosition,
     };
   }

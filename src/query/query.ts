@@ -30,7 +30,7 @@ const noColumns: readonly Column[] = [];
 const countedColumnsBytesMin = 8 * 1024;
 
 /** Of a complete query, so that the text of its statement can be collected. */
-const forgotten: Statement = { sql: '', extras: null };
+const forgotten: Statement = { sql: '', options: null };
 
 /**
  * One POST: a statement's execution (`#state`), the rows it has given back (`rowBuffer`), and the pages they are handed out
@@ -133,8 +133,8 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   statementRequest(): StatementRequest {
     const { bufferRows, gzipLevel, pageRows } = this.#limits;
     const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    const { sql, traits, extras } = this.#statement;
-    return { sql, traits, extras, creditBytes: this.rowBuffer.windowBytes, creditRows: bufferRows, gzip };
+    const { sql, traits, options } = this.#statement;
+    return { sql, traits, options, creditBytes: this.rowBuffer.windowBytes, creditRows: bufferRows, gzip };
   }
 
   /** The statement runs in another session than the one that it was meant for. */
@@ -231,10 +231,10 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.#overflow();
   }
 
-  rows(batch: Batch, spilled: boolean): void {
+  rows(batch: Batch, spilled: boolean, isLast = false): void {
     if (!spilled) this.progress.received(batch);
     this.#rowsToCome -= Math.min(this.#rowsToCome, batch.rows);
-    const creditBytes = this.rowBuffer.push(batch, this.#handle !== null);
+    const creditBytes = this.rowBuffer.push(batch, this.#handle !== null && !isLast);
     if (creditBytes > 0) this.#handle?.credit(creditBytes, 0);
     if (this.rowBuffer.isOver) {
       this.#overflow();

@@ -1,13 +1,10 @@
+import { freeBuffers, freedBytesMin } from '../wire/free-buffers.ts';
 import type { Batch } from '../wire/statement.ts';
 import { type Buffers, MemoryReservation } from './buffers.ts';
-import { giveBack } from './give-back.ts';
 import { buffersOf, isHolding, noRows, Ring, type Rows, uncompressedBuffersOf } from './ring.ts';
 
 /** Pages that hold less are not counted while they are sent. */
 export const countedPageBytesMin = 16 * 1024;
-
-/** Below this size, garbage collection is cheaper than freeing explicitly. */
-const givenBackBytesMin = 16 * 1024;
 
 /** Rows and bytes that the worker may send in addition. */
 export interface Credit {
@@ -123,7 +120,7 @@ export class RowBuffer {
     const before = this.#lastRows;
     this.#partialBatchBytes = 0;
     this.#lastRows = rows;
-    this.#giveBackRows(before);
+    this.#freeRows(before);
     this.#updateReservation();
   }
 
@@ -131,7 +128,7 @@ export class RowBuffer {
   drop(): void {
     this.#partialBatchBytes += this.#ring.partialBatch?.byteLength ?? 0;
     this.#unwrittenBytes = 0;
-    this.#giveBack(this.#ring.clear());
+    this.#free(this.#ring.clear());
     this.#updateReservation();
   }
 
@@ -141,7 +138,7 @@ export class RowBuffer {
     this.#isReceiving = false;
     this.#columnsBytes = 0;
     this.#unwrittenBytes = 0;
-    this.#giveBack(this.#ring.clear());
+    this.#free(this.#ring.clear());
     this.keep(noRows);
     if (this.#sending === null) this.#reservation.close();
   }
@@ -166,33 +163,33 @@ export class RowBuffer {
     }
     if (sending.size === 0) this.#sending = null;
     // The last page is kept for repeated requests.
-    if (rows !== this.#lastRows) this.#giveBackRows(rows);
+    if (rows !== this.#lastRows) this.#freeRows(rows);
     this.#updateReservation();
     if (this.#isClosed && this.#sending === null) this.#reservation.close();
   }
 
   /**
-   * Gives back the memory of batches that nothing needs, at the end of the turn: a page that has just been made may be passed to
+   * Frees the memory of batches that nothing needs, at the end of the turn: a page that has just been made may be passed to
    * `sending` later in this turn.
    */
-  #giveBack(buffers: readonly ArrayBuffer[]): void {
+  #free(buffers: readonly ArrayBuffer[]): void {
     if (buffers.length === 0) return;
-    const unneeded = new Set(buffers.filter(({ byteLength }) => byteLength >= givenBackBytesMin));
+    const unneeded = new Set(buffers.filter(({ byteLength }) => byteLength >= freedBytesMin));
     if (unneeded.size === 0) return;
     setImmediate(() => {
       const needed = buffersOf(this.#lastRows);
       if (this.#ring.partialBatch !== null) needed.add(this.#ring.partialBatch);
       for (const buffer of unneeded) {
-        // A buffer without bytes has been given back.
+        // A buffer without bytes has been freed.
         if (buffer.byteLength === 0 || needed.has(buffer) || this.#sending?.has(buffer) === true)
           unneeded.delete(buffer);
       }
-      giveBack([...unneeded]);
+      freeBuffers([...unneeded]);
     });
   }
 
-  #giveBackRows(rows: Rows): void {
-    if (isHolding(rows, givenBackBytesMin)) this.#giveBack(uncompressedBuffersOf(rows));
+  #freeRows(rows: Rows): void {
+    if (isHolding(rows, freedBytesMin)) this.#free(uncompressedBuffersOf(rows));
   }
 
   /** Reserves memory for rows that wait or may come, for the last page, and for pages that are on their way to clients. */

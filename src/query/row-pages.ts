@@ -64,6 +64,8 @@ export class RowPages implements PageSource {
     const isLast = !this.#query.isReported && this.#rows.rows === 0;
     const next = isLast ? null : rows.count > 0 ? number + 1 : number;
     if (next !== number) this.#rows.keep(rows);
-    return { ...this.#query.snapshot(), number, rows, next };
+    // Object spread takes longer than all the rest of a small page.
+    const { state, columns, stats } = this.#query.snapshot();
+    return { state, columns, stats, number, rows, next };
   }
 }

@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import { RefusalError } from '../refusal-error.ts';
 import type { Leases } from './leases.ts';
-import { OpenRefusedError } from './open-refused-error.ts';
+import { OpenRefusedError, reachedLimitOf } from './open-refused-error.ts';
 
 export interface Credentials {
   readonly user: string;
@@ -105,8 +105,7 @@ export class Accounts {
       await this.#leases.login({ login: { user, password, database: null }, digest }, !mayGoUnchecked);
     } catch (error) {
       // Otherwise the user could not poll its statements, which may use up the connections.
-      const kind = error instanceof OpenRefusedError ? error.refusal.kind : null;
-      if (mayGoUnchecked && (kind === 'full' || kind === 'user full')) {
+      if (mayGoUnchecked && reachedLimitOf(error) !== null) {
         this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: performance.now() + recheckMs });
         return;
       }

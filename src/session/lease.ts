@@ -135,9 +135,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
     const statement = ++this.#statement;
     const isStandalone = after === 'clean' || (after === 'pin' && !this.#isPinned);
     if (after === 'clean') this.#isPinned = false;
-    const { sql, traits, extras, creditBytes, creditRows, gzip } = request;
+    const { sql, traits, options, creditBytes, creditRows, gzip } = request;
     this.#unfinished.add({ number: statement, observer, sql, traits, isStandalone, rowsToCome: null });
-    const message = { type: 'execute', statement, sql, extras, creditBytes, creditRows, gzip, after } as const;
+    const message = { type: 'execute', statement, sql, options, creditBytes, creditRows, gzip, after } as const;
     this.#channel.post(traits === undefined ? message : { ...message, traits });
     this.#running = observer;
     observer.started();
@@ -256,7 +256,9 @@ export class Lease extends EventEmitter<LeaseEvents> {
     if (update.batch !== undefined) {
       if (statement.rowsToCome !== null) statement.rowsToCome -= update.batch.rows;
       if (statement.rowsToCome === 0) this.#unfinished.delete(number);
-      observer.rows(update.batch, update.fromDisk === true);
+      const isLast =
+        statement.rowsToCome === 0 || (update.end !== undefined && !(update.end.ok && update.end.rowsToCome > 0));
+      observer.rows(update.batch, update.fromDisk === true, isLast);
     }
     // The observer may have cancelled the statement because of its rows.
     if (update.end === undefined || this.#unfinished.find(number) === null) return false;

@@ -10,7 +10,7 @@ import { ConnectionLimits } from './connection-limits.ts';
 import { IdleLeases } from './idle-leases.ts';
 import { Lease } from './lease.ts';
 import { type BackoffListener, OpenBackoff } from './open-backoff.ts';
-import { OpenRefusedError } from './open-refused-error.ts';
+import { OpenRefusedError, reachedLimitOf } from './open-refused-error.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 /** `connectionsPerUserMax` is never left to its default. */
@@ -86,7 +86,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
   /**
    * Lends a clean connection to the caller until it is given back or closed. An idle one is returned without a promise.
    * @returns null if all connections are in use, the user has its share of them, or the database has no free connection
-   * @throws OpenRefusedError by the promise, if the database refuses the login or cannot be reached; of kind `full` or `user full`
+   * @throws OpenRefusedError by the promise, if the database refuses the login or cannot be reached; of kind `max connections` or `max user connections`
    * if it has no free connection; `free` is then emitted when it is time to try again
    */
   acquire(owner: LeaseOwner): Lease | Promise<Lease> | null {
@@ -150,12 +150,12 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
         else lease.close();
         return;
       } catch (error) {
-        const kind = error instanceof OpenRefusedError ? error.refusal.kind : null;
-        if (kind === 'database') return;
-        if (kind !== 'full' && kind !== 'user full') throw error;
-        const hasClosed = this.#idle.closeLongestUnused(kind === 'full' ? null : user);
+        if (error instanceof OpenRefusedError && error.refusal.kind === 'database') return;
+        const limit = reachedLimitOf(error);
+        if (limit === null) throw error;
+        const hasClosed = this.#idle.closeLongestUnused(limit === 'max connections' ? null : user);
         if (!mayWait || performance.now() + delayMs > deadline) throw error;
-        if (!hasClosed && kind === 'full' && delayMs === loginRetryMsMin) this.#closeNextReturned();
+        if (!hasClosed && limit === 'max connections' && delayMs === loginRetryMsMin) this.#closeNextReturned();
       }
       await delay(delayMs);
     }
@@ -221,11 +221,10 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
       return lease;
     } catch (error) {
       this.#inUse.add(user, -1);
-      const kind = error instanceof OpenRefusedError ? error.refusal.kind : null;
-      const full = kind === 'full' || kind === 'user full' ? kind : null;
-      this.#backoff.end(attempt, full);
+      const limit = reachedLimitOf(error);
+      this.#backoff.end(attempt, limit);
       // Idle connections of other users may use up the database's connections.
-      if (full !== null) this.#idle.closeLongestUnused(full === 'full' ? null : user);
+      if (limit !== null) this.#idle.closeLongestUnused(limit === 'max connections' ? null : user);
       throw error;
     } finally {
       this.#opening--;
@@ -261,7 +260,7 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
 
   #refused({ refusal, message }: OpenRefusedError, { digest }: LeaseOwner): void {
     if (refusal.kind === 'denied') this.#revoke(digest);
-    if (refusal.kind === 'full') this.#observe({ type: 'database_full', reason: message });
+    if (refusal.kind === 'max connections') this.#observe({ type: 'database_full', reason: message });
     if (refusal.kind !== 'unavailable') return;
     const isOutOfDescriptors = refusal.isOutOfDescriptors === true;
     this.#observe({ type: 'connect_failed', reason: message, isOutOfDescriptors });

@@ -1,3 +1,5 @@
+import type { DatabaseLimit } from '../wire/messages.ts';
+
 /** After a refusal, the next attempt waits this long, and twice as long after each further one, up to the maximum. */
 const delayMsMin = 50;
 const delayMsMax = 1_000;
@@ -11,9 +13,6 @@ interface ReachedLimit {
   delayMs: number;
   isTrying: boolean;
 }
-
-/** `full`: the database's `max_connections` is reached. `user full`: a limit of the user's account is reached. */
-export type FullKind = 'full' | 'user full';
 
 /** An attempt to open a connection. */
 export interface OpenAttempt {
@@ -53,12 +52,12 @@ export class OpenBackoff {
   }
 
   /** @param refusal null: the connection is open, or was refused for another reason than a limit */
-  end({ user, limits }: OpenAttempt, refusal: FullKind | null): void {
+  end({ user, limits }: OpenAttempt, refusal: DatabaseLimit | null): void {
     for (const limit of limits) {
       limit.isTrying = false;
       if (refusal === null) limit.delayMs = 0;
     }
-    if (refusal !== null) this.#refused(refusal === 'full' ? '' : ` ${user}`);
+    if (refusal !== null) this.#refused(refusal === 'max connections' ? '' : ` ${user}`);
   }
 
   #refused(key: string): void {

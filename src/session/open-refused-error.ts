@@ -1,5 +1,5 @@
 import { RefusalError, type RefusalReason } from '../refusal-error.ts';
-import type { Refusal } from '../wire/messages.ts';
+import type { DatabaseLimit, Refusal } from '../wire/messages.ts';
 
 /** No connection was opened. `refusal` has the reason, and who has to act. */
 export class OpenRefusedError extends RefusalError {
@@ -19,4 +19,10 @@ function reasonOf(kind: Refusal['kind']): RefusalReason {
 /** The connection was lost while it was opened, or just after. */
 export function lostBeforeUse(reason: string): OpenRefusedError {
   return new OpenRefusedError({ kind: 'unavailable', failure: { code: 2013, sqlstate: '08S01', message: reason } });
+}
+
+/** The limit of the database that has refused a connection; null: the error has another reason. */
+export function reachedLimitOf(error: unknown): DatabaseLimit | null {
+  const kind = error instanceof OpenRefusedError ? error.refusal.kind : null;
+  return kind === 'max connections' || kind === 'max user connections' ? kind : null;
 }

@@ -1,6 +1,6 @@
 import type { Observe } from '../events.ts';
 import type { LeaseOwner, Leases } from './leases.ts';
-import { OpenRefusedError } from './open-refused-error.ts';
+import { OpenRefusedError, reachedLimitOf } from './open-refused-error.ts';
 
 /** How long an answer is reused, so that frequent probes do not burden the database. */
 const freshMs = 1_000;
@@ -68,7 +68,7 @@ export class Readiness {
       if (!(error instanceof OpenRefusedError)) throw error;
       const { message, refusal } = error;
       // If the server has connections, statements wait for them.
-      if (refusal.kind === 'full' || refusal.kind === 'user full') {
+      if (reachedLimitOf(error) !== null) {
         return { reason: this.#leases.size > 0 ? null : message, isReachable: true };
       }
       if (refusal.kind === 'unavailable') return { reason: message, isReachable: false };

@@ -183,9 +183,12 @@ export type StatementEnd =
     }
   | { readonly ok: false; readonly failure: Failure };
 
+/** `max connections`: the database's `max_connections` is reached. `max user connections`: a limit of the user's account is reached. */
+export type DatabaseLimit = 'max connections' | 'max user connections';
+
 /** Why no connection was opened. `kind` decides who has to act: the user, the client or the operator. */
 export interface Refusal {
-  readonly kind: 'denied' | 'database' | 'unavailable' | 'too many' | 'full' | 'user full';
+  readonly kind: 'denied' | 'database' | 'unavailable' | 'too many' | DatabaseLimit;
   readonly failure: Cause;
   /** Sluice, or its machine, has no file descriptor left for a connection. */
   readonly isOutOfDescriptors?: true;

@@ -150,11 +150,11 @@ export interface SessionState {
 /** A statement as a client submits it. */
 export interface Statement extends SqlText {
   /** null: no params and no variables, and cells are written as JSON of their type. */
-  readonly extras: StatementExtras | null;
+  readonly options: StatementOptions | null;
 }
 
 /** The parts of a statement besides its text. */
-export interface StatementExtras {
+export interface StatementOptions {
   /** Bound to the statement, which is prepared; null: the statement is sent as text. */
   readonly params: Params | PackedParams | null;
   /** System variables to set before the statement; those that the database refuses are ignored. */
@@ -162,7 +162,7 @@ export interface StatementExtras {
   readonly format: FormatName;
 }
 
-export const noExtras: StatementExtras = { params: null, variables: {}, format: 'json' };
+export const defaultOptions: StatementOptions = { params: null, variables: {}, format: 'json' };
 
 /** A statement to run, and the initial credit of its reader. */
 export interface StatementRequest extends Statement {
@@ -194,8 +194,11 @@ export interface StatementObserver {
    */
   released(): void;
   columns(columns: readonly Column[]): void;
-  /** @param spilled whether they come from disk, and were counted by `spilled` */
-  rows(batch: Batch, spilled: boolean): void;
+  /**
+   * @param spilled whether they come from disk, and were counted by `spilled`
+   * @param isLast whether no more rows follow
+   */
+  rows(batch: Batch, spilled: boolean, isLast?: boolean): void;
   /** This many more rows, and bytes of JSON, have been written to disk. */
   spilled(rows: number, bytes: number): void;
   /** Bytes of a large row that the worker keeps in memory since there is no disk space for it; 0: none. */

@@ -78,6 +78,7 @@ export class AdminPool {
   readonly #waiters: Waiter[] = [];
   #idleTimer: NodeJS.Timeout | null = null;
   #requests = 0;
+  #isClosed = false;
 
   /** @param onClose called when the pool closes */
   constructor(options: ConnectOptions, onClose: () => void) {
@@ -129,18 +130,31 @@ export class AdminPool {
       clearTimeout(patience);
       this.#release(connection);
       this.#requests--;
-      if (this.#requests === 0) this.#idleTimer = setTimeout(() => this.close(), idleMs);
+      if (this.#requests === 0) this.#becomeIdle();
     }
   }
 
+  /** A caller that still has the pool can use it. Its connections are then closed after the last request. */
   close(): void {
-    this.#onClose();
+    if (!this.#isClosed) this.#onClose();
+    this.#isClosed = true;
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     this.#idleTimer = null;
+    this.#closeConnections();
+  }
+
+  #becomeIdle(): void {
+    if (this.#isClosed) this.#closeConnections();
+    else this.#idleTimer = setTimeout(() => this.close(), idleMs);
+  }
+
+  #closeConnections(): void {
     for (const connection of this.#connections.splice(0)) {
+      const { isIdle } = connection;
       connection.remove();
       connection.opened.then(
-        (open) => open.close(),
+        // A request that still runs fails at once.
+        (open) => (isIdle ? open.close() : open.destroy()),
         () => {},
       );
     }

@@ -4,7 +4,7 @@ import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, u
 import type { StatementEnd, ToWorker } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
 import { effectOfText, type SqlTraits, saysNothing } from '../wire/sql-traits.ts';
-import { type Afterwards, type Batch, noExtras, type SessionState } from '../wire/statement.ts';
+import { type Afterwards, type Batch, defaultOptions, type SessionState } from '../wire/statement.ts';
 import type { ResultSink } from './answers.ts';
 import { invalidCell } from './cells.ts';
 import type { ColumnDefinition } from './columns.ts';
@@ -77,7 +77,7 @@ export class Execution implements ResultSink, RowOutputListener {
     this.isStandalone = isStandalone;
     this.sql = message.sql;
     this.traits = message.traits;
-    const { format, params } = message.extras ?? noExtras;
+    const { format, params } = message.options ?? defaultOptions;
     this.#format = formats[format];
     this.#isBinary = params !== null;
     this.#host = host;

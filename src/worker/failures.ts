@@ -8,7 +8,7 @@ import {
   lostBefore,
   outcomeOfError,
 } from '../wire/failures.ts';
-import type { Refusal } from '../wire/messages.ts';
+import type { DatabaseLimit, Refusal } from '../wire/messages.ts';
 
 /** An error on a connection: the server's, which has a number and a SQLSTATE, or one of the socket. */
 export interface DriverError extends Error {
@@ -150,16 +150,16 @@ export function connectRefusal(error: DriverError): Refusal {
   const failure = serverCause(error.errno, error);
   if (accessDenied.has(error.errno)) return { kind: 'denied', failure };
   if (databaseDenied.has(error.errno)) return { kind: 'database', failure };
-  const full = fullKindOf(error);
-  if (full === null) return { kind: 'unavailable', failure };
-  const message = `the database accepts no more connections${full === 'full' ? '' : ' of this user'}: ${failure.message}`;
-  return { kind: full, failure: { ...failure, message } };
+  const limit = databaseLimitOf(error);
+  if (limit === null) return { kind: 'unavailable', failure };
+  const message = `the database accepts no more connections${limit === 'max connections' ? '' : ' of this user'}: ${failure.message}`;
+  return { kind: limit, failure: { ...failure, message } };
 }
 
 /** Which limit on connections is reached; null: the error is another one. */
-export function fullKindOf({ errno = 0 }: DriverError): 'full' | 'user full' | null {
-  if (errno === connectionsFull) return 'full';
-  return userConnectionsFull.has(errno) ? 'user full' : null;
+export function databaseLimitOf({ errno = 0 }: DriverError): DatabaseLimit | null {
+  if (errno === connectionsFull) return 'max connections';
+  return userConnectionsFull.has(errno) ? 'max user connections' : null;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AdminPool } from './admin-pool.ts';
 import type { Connection } from './connection.ts';
-import { type DriverError, fullKindOf, isConnectionLost } from './failures.ts';
+import { type DriverError, databaseLimitOf, isConnectionLost } from './failures.ts';
 import { isListed } from './process-list.ts';
 
 /** A kill is repeated after this long, and then after twice as long each time, up to the maximum. */
@@ -57,7 +57,7 @@ export class Kill {
       const { answered, settled } = sendKill(host.adminPool, id, host);
       kills.push(settled);
       await answered.catch((error: DriverError) => {
-        if (!wasFull && fullKindOf(error) !== null) {
+        if (!wasFull && databaseLimitOf(error) !== null) {
           wasFull = true;
           host.onFull();
         }

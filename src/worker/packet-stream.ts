@@ -1,3 +1,4 @@
+import { freeBuffers, freedBytesMin } from '../wire/free-buffers.ts';
 import { largeRowBytesMin } from '../wire/statement.ts';
 import { headroomBytes, type Kernel, type KernelStop, kernelStop, readBytes } from './kernel.ts';
 
@@ -178,7 +179,9 @@ export class PacketStream {
   #finish(large: LargePayload): void {
     if (large.missing > 0 || large.continued) return;
     this.#large = null;
-    if (!large.dropped) this.#reader.packet(large.bytes, 0, large.length);
+    if (large.dropped) return;
+    this.#reader.packet(large.bytes, 0, large.length);
+    if (large.bytes.length >= freedBytesMin) freeBuffers([large.bytes.buffer as ArrayBuffer]);
   }
 
   #keep(from: number, to: number): void {

@@ -1,4 +1,5 @@
 import { cellKind } from '../formats/cell-kind.ts';
+import { freeBuffers } from '../wire/free-buffers.ts';
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
 import { valueBytes, valueText, valueType } from './binary-values.ts';
 import { cellGrowthMax, cellOverheadMax, invalidCell, isJsonText, nullCell, takeInvalid, writeCell } from './cells.ts';
@@ -233,7 +234,7 @@ export class RowEncoder {
     const used = rowEndsOffset(this.#length) + this.#rows * Uint32Array.BYTES_PER_ELEMENT;
     if (used > this.#out.length || used <= this.#out.length - bufferBytes / 4 || this.#out === this.#first.out) {
       const batch = this.#batchOf(this.#out.subarray(0, this.#length));
-      if (this.#out.length > bufferBytes) this.#out = this.#first.out;
+      if (this.#out.length > bufferBytes) this.#replaceOut(this.#first.out);
       return batch;
     }
     const buffer = this.#out.buffer as ArrayBuffer;
@@ -273,7 +274,12 @@ export class RowEncoder {
       needed <= bufferBytes ? bufferBytes : Math.max(needed + growthSlackBytes, this.#out.length * 2),
     );
     grown.set(this.#out.subarray(0, this.#length));
-    this.#out = grown;
+    this.#replaceOut(grown);
+  }
+
+  #replaceOut(out: Uint8Array): void {
+    if (this.#out !== this.#first.out) freeBuffers([this.#out.buffer as ArrayBuffer]);
+    this.#out = out;
   }
 
   #reserveRows(rows: number): void {

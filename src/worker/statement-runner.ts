@@ -2,7 +2,7 @@ import { deserialize } from 'node:v8';
 import type { Cause } from '../wire/failures.ts';
 import type { ToWorker, WorkerLimits } from '../wire/messages.ts';
 import { effectOfText } from '../wire/sql-traits.ts';
-import { noExtras, type PackedParams, type Params, type ParamsToPack } from '../wire/statement.ts';
+import { defaultOptions, type PackedParams, type Params, type ParamsToPack } from '../wire/statement.ts';
 import { CheckedPipeline } from './checked-pipeline.ts';
 import { type BoundStatement, Pipeline, type PlainCommand } from './commands.ts';
 import type { Connection } from './connection.ts';
@@ -82,8 +82,8 @@ export class StatementRunner {
   }
 
   /** Sends a statement, or fails it. */
-  send(execution: Execution, { extras }: ToWorker & { type: 'execute' }): void {
-    const { variables, params: given } = extras ?? noExtras;
+  send(execution: Execution, { options }: ToWorker & { type: 'execute' }): void {
+    const { variables, params: given } = options ?? defaultOptions;
     const params = given === null ? null : unpacked(given);
     this.#followUp = null;
     this.#followUpPacket = null;

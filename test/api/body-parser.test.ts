@@ -12,7 +12,7 @@ import { requestLimits } from '../support/request-limits.ts';
 
 const KIB = 1024;
 
-t.test('B2: a small body is parsed at once, and a large one in another thread, to the same', async (t) => {
+t.test('B2: a small body is parsed at once and a large one in another thread, with the same result', async (t) => {
   const parser = open(t);
   for (const format of [nativeBodies, databendBodies] as BodyFormat[]) {
     const isNative = format === nativeBodies;
@@ -55,7 +55,7 @@ t.test('B2: a large body that is refused gives its reason', async (t) => {
   }
 });
 
-t.test('B2: large bodies are parsed one at a time, users in turn', async (t) => {
+t.test('B2: large bodies are parsed one at a time, alternating between users', async (t) => {
   const parser = open(t);
   const order: string[] = [];
   const large = `{"sql":"${'x'.repeat(100 * KIB)}"}`;
@@ -67,7 +67,7 @@ t.test('B2: large bodies are parsed one at a time, users in turn', async (t) => 
   t.ok(order.indexOf('modest') <= 2, `${order}`);
 });
 
-t.test('B2: a large body waits no longer than its client, and no more wait than may', async (t) => {
+t.test('B2: the wait of a large body ends with its client, and the number of waiting bodies is limited', async (t) => {
   const parser = open(t, 1);
   const large = `{"sql":"${'x'.repeat(100 * KIB)}"}`;
   const first = parser.parse(body(large));
@@ -85,7 +85,7 @@ function open(t: Test, waitingMax = 100): BodyParser {
 }
 
 function body(text: string, changed: Partial<BodyToParse<ParsedBody>> = {}): BodyToParse<ParsedBody> {
-  // Of its own memory, as it is read.
+  // In memory of its own, like a body from the network.
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
   bytes.write(text);
   return { user: 'ann', format: nativeBodies, bytes, wantsDigest: false, isAbandoned: () => false, ...changed };

@@ -2,10 +2,10 @@ import t from 'tap';
 import type { ApiServices } from '#src/api/api.js';
 import { dialectNames, openSite } from '#src/api/index.js';
 
-/** Of which only the routes are asked for. */
+/** Dialects of which only the routes are used. */
 const services = { queryRoutes: { routesFor: () => [] }, engine: {} } as unknown as ApiServices;
 
-t.test('a request tells by its headers in which dialect it is', async (t) => {
+t.test('the headers of a request select its dialect', async (t) => {
   t.strictSame(dialectNames, ['v1', 'databend']);
   const site = (dialect: string) => openSite(services, dialect, []);
   const dialectOf = (headers: Record<string, string>, dialect: string): unknown => {
@@ -29,7 +29,7 @@ t.test('a request tells by its headers in which dialect it is', async (t) => {
   }
 });
 
-t.test('routes of one dialect are there if it is served', async (t) => {
+t.test('the routes of a dialect exist if it is served', async (t) => {
   const typeOf = (dialect: string, method: string, path: string): string =>
     openSite(services, dialect, []).match(method, path, {}).type;
   for (const dialect of ['auto', 'databend']) t.equal(typeOf(dialect, 'POST', '/v1/session/login'), 'found');

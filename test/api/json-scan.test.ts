@@ -3,7 +3,7 @@ import { isExact, scanJson } from '#src/api/json-scan.js';
 
 const paramsMax = 5;
 
-/** Why a text is refused; null if it is not. */
+/** The reason why a text is refused; null if it is not. */
 function refusal(text: string, max = paramsMax): string | null {
   try {
     scanJson(Buffer.from(text), max);
@@ -36,11 +36,11 @@ t.test('A7: a number is exact if the double prints the same value', async (t) =>
   ]) {
     t.notOk(isExact(text), text);
   }
-  t.ok(isExact(`1.${'0'.repeat(1_000_000)}`), 'however long it is');
+  t.ok(isExact(`1.${'0'.repeat(1_000_000)}`), 'at any length');
   t.notOk(isExact(`1.${'0'.repeat(1_000_000)}1`));
 });
 
-t.test('A7: numbers in params are held to it, nested ones too, and no others', async (t) => {
+t.test('A7: only the numbers in params must be exact, including nested ones', async (t) => {
   for (const [text, place] of [
     ['{"params":[1,0.12345678901234567890]}', '"params[1]"'],
     ['{"params":[[1],{"a":[9007199254740993]}]}', '"params[1]"'],
@@ -83,7 +83,7 @@ t.test('A7: 100 levels are accepted and 101 refused, in a param and in any other
   t.equal(within('['.repeat(1_000)), 'the body is nested deeper than 100 levels');
 });
 
-t.test('B2: values in params are counted, and the scan stops at the first that is too many', async (t) => {
+t.test('B2: values in params are counted, and the scan stops at the first value beyond the limit', async (t) => {
   for (const values of [
     ['1', '2', '3', '4', '5'],
     ['"a"', 'null', 'true', '-1.5', '""'],
@@ -108,7 +108,7 @@ t.test('B2: values in params are counted, and the scan stops at the first that i
   t.equal(refusal(`{${'"a":1,'.repeat(9_990)}"params":[1,2,3,4,5]}`), null);
 });
 
-t.test('a text that is no JSON is left to the parser', async (t) => {
+t.test('invalid JSON is left to the parser', async (t) => {
   for (const text of [
     '',
     '{',

@@ -298,7 +298,7 @@ t.test('--mysql_url names a host, a socket, a database and a user', async (t) =>
   t.equal(serve(['--mysql_url=']).database.mysqlUrl, null);
 });
 
-t.test('--mysql_url says how the way to the database is encrypted', async (t) => {
+t.test('--mysql_url says how connections to the database are encrypted', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'config-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   const [caFile, otherFile] = [join(folder, 'an issuer.pem'), join(folder, 'text.pem')];
@@ -514,7 +514,7 @@ function refuses(t: Test, args: string[], message: string | RegExp, environment:
   t.notOk(error?.message.includes('\n'), `${name}: one line`);
 }
 
-/** What the help says of an option, in one line. */
+/** The help text of an option, in one line. */
 function entryOf(help: string, name: string): string {
   const [, first, rest = ''] = new RegExp(`^ {2}(--${name}\\b.*)\n((?: {6}.*\n)+)`, 'm').exec(help) ?? [];
   return first === undefined ? '' : `${first} ${rest.replace(/\s+/g, ' ').trim()}`;

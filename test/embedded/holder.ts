@@ -1,7 +1,7 @@
 import { startEmbedded } from '#src/embedded/mariadb.js';
 
-// A process of its own for the tests that kill one: it starts the database in the folder that it is given,
-// tells its parent so in one line, and holds it until it is killed.
+// A separate process for the tests that kill one. It starts the database in the given folder, reports so in one line to its
+// parent, and keeps it running until it is killed.
 const [dataDir = ''] = process.argv.slice(2);
 const database = await startEmbedded({
   dataDir,

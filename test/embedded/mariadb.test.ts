@@ -22,6 +22,7 @@ import { serversBelow } from '#src/embedded/processes.js';
 import { findPrograms } from '#src/embedded/programs.js';
 import type { Observe } from '#src/events.js';
 import { identify } from '#src/process-identity.js';
+import { putPrivateData } from '../support/private-data.ts';
 import { until } from '../support/until.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
@@ -37,15 +38,25 @@ const BASE_TABLES = [
   'type_gallery',
 ];
 
-// One folder serves most tests, one after the other, because its first start takes seconds.
+// One folder serves most tests in turn, because its first start takes seconds.
 const dataDir = realpathSync(await mkdtemp(join(tmpdir(), 'embedded é ')));
 t.teardown(() => rm(dataDir, { recursive: true, force: true }));
 let firstSums = '';
 
-t.test('the first start says what it does and makes the sample database', async (t) => {
+t.test('a first start that is killed while it creates the sample is repeated from the beginning', async (t) => {
+  const holder = hold(t, dataDir);
+  const sample = join(dataDir, 'mariadb/data-unfinished/waterways/reading.ibd');
+  await until(() => existsSync(sample));
+  holder.process.kill('SIGKILL');
+  await holder.ended;
+  t.ok(existsSync(sample), 'it is killed before it completes');
+});
+
+t.test('the first start reports its steps and creates the sample database', async (t) => {
   const said: string[] = [];
   const database = await start(t, dataDir, said);
   t.match(said, [/sample database/]);
+  t.notOk(existsSync(join(dataDir, 'mariadb/data-unfinished')), 'the remains of the interrupted start are removed');
   const connection = await connect(t, database);
   const { alarm, ...rows } = await counts(connection);
   t.match(rows, {
@@ -65,20 +76,20 @@ t.test('the first start says what it does and makes the sample database', async 
   await database.stop();
 });
 
-t.test('a second start makes no data and has the same', async (t) => {
+t.test('a second start keeps the data', async (t) => {
   const said: string[] = [];
   const begin = performance.now();
   const database = await start(t, dataDir, said);
   const tookMs = performance.now() - begin;
   t.comment(`second start: ${Math.round(tookMs)} ms`);
-  // Usually it takes less than two seconds.
+  // Usually less than two seconds.
   t.ok(tookMs < 20_000);
   t.same(said, []);
   const connection = await connect(t, database);
   t.equal(await checksums(connection), firstSums);
 });
 
-t.test('the sample has every column type and no row whose parent is missing', async (t) => {
+t.test('the sample has every column type and no row without its parent', async (t) => {
   const connection = await connect(t, await start(t, dataDir));
   const types = await column(
     connection,
@@ -102,20 +113,20 @@ t.test('the sample has every column type and no row whose parent is missing', as
   }
 });
 
-t.test('only its user can reach the server, and only through the socket', async (t) => {
+t.test('only its own user can connect, and only through the socket', async (t) => {
   const database = await start(t, dataDir);
   const root = join(dataDir, 'mariadb');
   for (const folder of [dirname(database.socketPath), join(root, 'data'), join(root, 'files')]) {
     t.equal(statSync(folder).mode & 0o777, 0o700, folder);
   }
-  // Root starts MariaDB as another user, who must be able to enter.
+  // Root starts MariaDB as another user, who needs access to the folder.
   t.equal(statSync(root).mode & 0o777, process.getuid?.() === 0 ? 0o711 : 0o700);
   t.equal(statSync(root).uid, process.getuid?.());
   t.equal(statSync(join(root, 'error.log')).mode & 0o077, 0);
   const connection = await connect(t, database);
   t.same(await column(connection, "SELECT CONCAT(@@skip_networking, ' ', @@port, ' ', @@local_infile)"), ['ON 0 OFF']);
   t.same(await column(connection, 'SELECT @@secure_file_priv'), [`${join(root, 'files')}/`]);
-  t.same(readdirSync(join(root, 'files')), [], 'nothing is in the folder that SQL may read from');
+  t.same(readdirSync(join(root, 'files')), [], 'the folder that SQL may read from is empty');
   t.same(
     readdirSync(dirname(database.socketPath)).sort(),
     ['mariadb.pid', 'mariadb.sock'],
@@ -123,7 +134,7 @@ t.test('only its user can reach the server, and only through the socket', async 
   );
 });
 
-t.test('C: MariaDB does not run as root, and the files are its own', { skip: notRoot() }, async (t) => {
+t.test('C: MariaDB does not run as root, and owns its files', { skip: notRoot() }, async (t) => {
   const database = await start(t, dataDir);
   const { uid } = statSync(`/proc/${await serverPid(t, database)}`);
   t.not(uid, 0);
@@ -134,13 +145,13 @@ t.test('C: MariaDB does not run as root, and the files are its own', { skip: not
 });
 
 t.test(
-  'C: where no other user can enter the folder, MariaDB runs as root, which is said',
+  'C: if no other user can enter the folder, MariaDB runs as root, which is reported',
   { skip: notRoot() },
   async (t) => {
     const shut = await mkdtemp(join(tmpdir(), 'shut-'));
     t.teardown(() => rm(shut, { recursive: true, force: true }));
     const said: string[] = [];
-    // No start is needed to see whom it would run as.
+    // The user can be determined without a start.
     const folder = join(shut, 'data');
     await t.rejects(startEmbedded({ dataDir: folder, startTimeoutMs: 20, observe: messagesTo(said) }));
     t.match(said[0], /^the private MariaDB runs as root, because .* can enter .*mariadb: .*--data_dir/);
@@ -149,7 +160,7 @@ t.test(
   },
 );
 
-t.test('C: the account of the process has a password of its own at each start, and hardly any right', async (t) => {
+t.test('C: the account of the process has a new password at each start, and few privileges', async (t) => {
   const passwords = new Set<string>();
   for (let round = 0; round < 2; round++) {
     const database = await start(t, dataDir);
@@ -168,7 +179,7 @@ t.test('C: the account of the process has a password of its own at each start, a
   t.equal(passwords.size, 2);
 });
 
-t.test('nothing is left after a stop, which may be asked for twice', async (t) => {
+t.test('a stop leaves nothing behind and may be repeated', async (t) => {
   const database = await start(t, dataDir);
   const pid = await serverPid(t, database);
   await Promise.all([database.stop(), database.stop()]);
@@ -177,7 +188,7 @@ t.test('nothing is left after a stop, which may be asked for twice', async (t) =
   t.match(readFileSync(join(dataDir, 'mariadb/error.log'), 'utf8'), /Shutdown complete/);
 });
 
-t.test('kill removes the files at once, and the data survives it', async (t) => {
+t.test('kill removes the files at once and keeps the data', async (t) => {
   const database = await start(t, dataDir);
   const pid = await serverPid(t, database);
   database.kill();
@@ -202,10 +213,10 @@ t.test('a second server on the same data directory is refused in one line', asyn
     message: `the data directory ${dataDir} is in use by process ${process.pid}: give each server its own --data_dir`,
   });
   const connection = await connect(t, database);
-  t.same(await column(connection, 'SELECT 1'), [1], 'the first is not disturbed');
+  t.same(await column(connection, 'SELECT 1'), [1], 'the first server is not affected');
 });
 
-t.test('a lock that a dead process left is taken over', async (t) => {
+t.test('a stale lock of a dead process is taken over', async (t) => {
   const lock = join(dataDir, 'mariadb/lock');
   writeFileSync(lock, `${process.pid} an-earlier-boot/1\n`);
   const database = await start(t, dataDir);
@@ -213,7 +224,7 @@ t.test('a lock that a dead process left is taken over', async (t) => {
   t.notOk(existsSync(lock));
 });
 
-t.test('a server that was left behind is ended by the next start', async (t) => {
+t.test('the next start ends a server that was left behind', async (t) => {
   const { server } = await findPrograms();
   const data = join(realpathSync(dataDir), 'mariadb/data');
   const socket = join(dataDir, 'left.sock');
@@ -234,29 +245,25 @@ t.test('a server that was left behind is ended by the next start', async (t) => 
   for await (const line of createInterface(stale.stderr)) if (line.includes('ready for connections')) break;
   stale.stderr.resume();
   const connection = await connect(t, await start(t, dataDir));
-  t.same((await ended)[0], 0, 'it was asked to end, not killed');
+  t.same((await ended)[0], 0, 'it was stopped cleanly, not killed');
   t.equal(await checksums(connection), firstSums);
 });
 
-t.test(
-  'the server ends with a parent that is killed, and the next start works',
-  { skip: noParentDeath() },
-  async (t) => {
-    const holder = hold(t, dataDir);
-    const socketPath = await holder.ready;
-    const connection = await createConnection({ socketPath, user: 'root' });
-    const pid = Number(readFileSync(join(dirname(socketPath), 'mariadb.pid'), 'utf8'));
-    connection.on('error', () => {});
-    const closed = new Promise((resolve) => connection.on('end', resolve));
-    holder.process.kill('SIGKILL');
-    await closed;
-    await gone(pid);
-    await (await start(t, dataDir)).stop();
-    t.same(left(dataDir), ['data', 'error.log', 'files']);
-  },
-);
+t.test('the server ends when its parent is killed, and the next start works', { skip: noParentDeath() }, async (t) => {
+  const holder = hold(t, dataDir);
+  const socketPath = await holder.ready;
+  const connection = await createConnection({ socketPath, user: 'root' });
+  const pid = Number(readFileSync(join(dirname(socketPath), 'mariadb.pid'), 'utf8'));
+  connection.on('error', () => {});
+  const closed = new Promise((resolve) => connection.on('end', resolve));
+  holder.process.kill('SIGKILL');
+  await closed;
+  await gone(pid);
+  await (await start(t, dataDir)).stop();
+  t.same(left(dataDir), ['data', 'error.log', 'files']);
+});
 
-t.test('the server has a process group of its own, which a Ctrl-C in the terminal does not reach', async (t) => {
+t.test('the server has its own process group, which a Ctrl-C in the terminal does not reach', async (t) => {
   const database = await start(t, dataDir);
   const pid = await serverPid(t, database);
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
@@ -264,42 +271,33 @@ t.test('the server has a process group of its own, which a Ctrl-C in the termina
   t.same([group, session], [String(pid), String(pid)]);
 });
 
-t.test('a path too long for a socket gets a folder elsewhere, removed at the stop or by the next start', async (t) => {
-  const deep = join(t.testdir(), 'd'.repeat(60), 'e'.repeat(60));
-  const first = await start(t, deep);
-  const folder = dirname(first.socketPath);
-  t.notOk(folder.startsWith(deep));
-  t.equal(statSync(folder).mode & 0o777, 0o700);
-  t.ok(lstatSync(join(deep, 'mariadb/run')).isSymbolicLink());
-  const connection = await connect(t, first);
-  t.equal(await checksums(connection), firstSums, 'another first start makes the same data');
-  await connection.end();
-  await first.stop();
-  t.notOk(existsSync(folder));
+t.test(
+  'with a path too long for a socket, a folder elsewhere is used and removed at the stop or by the next start',
+  async (t) => {
+    const deep = join(t.testdir(), 'd'.repeat(60), 'e'.repeat(60));
+    await putPrivateData(deep);
+    const first = await start(t, deep);
+    const folder = dirname(first.socketPath);
+    t.notOk(folder.startsWith(deep));
+    t.equal(statSync(folder).mode & 0o777, 0o700);
+    t.ok(lstatSync(join(deep, 'mariadb/run')).isSymbolicLink());
+    const connection = await connect(t, first);
+    t.equal(await checksums(connection), firstSums, 'another first start creates the same data');
+    await connection.end();
+    await first.stop();
+    t.notOk(existsSync(folder));
 
-  const holder = hold(t, deep);
-  const abandoned = dirname(await holder.ready);
-  holder.process.kill('SIGKILL');
-  await holder.ended;
-  const last = await start(t, deep);
-  t.notOk(existsSync(abandoned));
-  await rm(deep, { recursive: true });
-  await last.stop();
-  t.notOk(existsSync(dirname(last.socketPath)), 'even if the data directory has been removed meanwhile');
-});
-
-t.test('a first start that is killed amid its sample is begun afresh', async (t) => {
-  const folder = t.testdir();
-  const holder = hold(t, folder);
-  const sample = join(folder, 'mariadb/data-unfinished/waterways/reading.ibd');
-  await until(() => existsSync(sample));
-  holder.process.kill('SIGKILL');
-  await holder.ended;
-  t.ok(existsSync(sample), 'it is killed half-way');
-  const connection = await connect(t, await start(t, folder));
-  t.equal(await checksums(connection), firstSums);
-  t.notOk(existsSync(join(folder, 'mariadb/data-unfinished')));
-});
+    const holder = hold(t, deep);
+    const abandoned = dirname(await holder.ready);
+    holder.process.kill('SIGKILL');
+    await holder.ended;
+    const last = await start(t, deep);
+    t.notOk(existsSync(abandoned));
+    await rm(deep, { recursive: true });
+    await last.stop();
+    t.notOk(existsSync(dirname(last.socketPath)), 'even if the data directory was removed meanwhile');
+  },
+);
 
 t.test('a first start that is aborted leaves no process and no data', async (t) => {
   const folder = realpathSync(t.testdir());
@@ -315,14 +313,14 @@ t.test('a first start that is aborted leaves no process and no data', async (t) 
   for (const { pid } of serversBelow(folder)) await gone(pid);
 });
 
-t.test('a start that takes too long is given up', async (t) => {
+t.test('a start that takes too long is aborted', async (t) => {
   const folder = t.testdir();
   const starting = startEmbedded({ dataDir: folder, startTimeoutMs: 20, observe: () => {} });
   await t.rejects(starting, { message: /^mariadb-install-db was not done after 20 ms: / });
   t.same(left(folder), ['error.log', 'files']);
 });
 
-t.test('a data directory that MariaDB cannot read fails with its own error, in one line', async (t) => {
+t.test("a data directory that MariaDB cannot read fails with MariaDB's own error, in one line", async (t) => {
   const folder = t.testdir();
   mkdirSync(join(folder, 'mariadb/data'), { recursive: true });
   writeFileSync(join(folder, 'mariadb/data/ibdata1'), 'not a table space');
@@ -334,7 +332,7 @@ t.test('a data directory that MariaDB cannot read fails with its own error, in o
   t.same(left(folder), ['data', 'error.log', 'files']);
 });
 
-t.test('without MariaDB the error says what to install', async (t) => {
+t.test('without MariaDB the error names the package to install', async (t) => {
   await t.rejects(findPrograms(t.testdir(), []), {
     message: /^no mariadbd found: install MariaDB .*mariadb-server-core.*--mysql_url$/,
   });
@@ -346,7 +344,7 @@ function messagesTo(said: string[]): Observe {
   };
 }
 
-/** Starts a database that the test's end stops, whatever the test's outcome. */
+/** Starts a database that stops with the test, whatever its outcome. */
 async function start(t: Test, folder: string, said: string[] = []): Promise<EmbeddedDatabase> {
   const database = await startEmbedded({
     dataDir: folder,
@@ -387,12 +385,12 @@ async function serverPid(t: Test, database: EmbeddedDatabase): Promise<number> {
   return Number(readFileSync(String(file), 'utf8'));
 }
 
-/** Waits for the end of a process that is no child of ours, of which no event tells. */
+/** Waits for the end of a process that is not a child, for which there is no event. */
 async function gone(pid: number): Promise<void> {
   await until(() => identify(pid) === undefined);
 }
 
-/** What is in the database's folder. */
+/** The files in the database's folder. */
 function left(folder: string): string[] {
   return readdirSync(join(folder, 'mariadb')).sort();
 }

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { Dispatch, type Opened, type Opener } from '#src/engine/dispatch.js';
+import { Dispatch, type Opener, type OpenResult } from '#src/engine/dispatch.js';
 import type { QueryRequest } from '#src/engine/query-request.js';
 import { Queue } from '#src/engine/queue.js';
 import type { Query } from '#src/query/query.js';
@@ -23,7 +23,7 @@ const oneOff: QueryRequest = {
 const carried = { type: 'client-managed', database: 'shop', variables: { sql_mode: 'ANSI' }, client: null } as const;
 const pinned: QueryRequest = { ...oneOff, session: { type: 'existing', id: 's', otherwise: carried } };
 
-/** What a dispatch asks for, and what it gets. */
+/** The opener and the queue that a dispatch is given. */
 class Stage implements Opener {
   readonly released: Lease[] = [];
   readonly discarded: Lease[] = [];
@@ -35,7 +35,7 @@ class Stage implements Opener {
   } as unknown as Leases;
   readonly queueWaitMs = 60_000;
   readonly queue = new Queue({ queueMax: 10, queueWaitMs: this.queueWaitMs }, () => true);
-  next: () => Opened = () => null;
+  next: () => OpenResult = () => null;
 
   readonly #test: Test;
 
@@ -44,7 +44,7 @@ class Stage implements Opener {
     t.teardown(() => this.queue.close());
   }
 
-  open(request: QueryRequest): Opened {
+  open(request: QueryRequest): OpenResult {
     this.opened.push(request);
     return this.next();
   }
@@ -71,7 +71,7 @@ class FakeLease {
     return { ...idleHandle, cancel: () => this.cancels++ };
   }
 
-  get placement(): Opened {
+  get placement(): OpenResult {
     return { type: 'connection', lease: this as unknown as Lease };
   }
 }
@@ -86,7 +86,7 @@ t.test(
     ] as const) {
       const lease = new FakeLease();
       const { dispatch, query } = stage.dispatch(oneOff);
-      dispatch.begin(lease.placement as Awaited<Opened>);
+      dispatch.begin(lease.placement as Awaited<OpenResult>);
       t.equal(lease.runs, 1);
       query.ended({ affectedRows: '0', lastInsertId: null, warnings: 0 }, 0);
       t.strictSame(given, [], 'the connection is not idle yet');
@@ -102,7 +102,7 @@ t.test('a statement that was not sent is sent on another connection, within the 
   const stage = new Stage(t);
   const [first, second] = [new FakeLease(), new FakeLease()];
   const { dispatch, query } = stage.dispatch(oneOff);
-  dispatch.begin(first.placement as Awaited<Opened>);
+  dispatch.begin(first.placement as Awaited<OpenResult>);
   stage.next = () => second.placement;
   clock.tick(999);
   query.notSent('it was lost');
@@ -133,20 +133,20 @@ t.test('a statement is cancelled in every phase', async (t) => {
   waiting.query.cancel(causes.cancelled());
   t.equal(stage.queue.size, 0);
 
-  let opened: (placement: Awaited<Opened>) => void = () => {};
+  let opened: (placement: Awaited<OpenResult>) => void = () => {};
   stage.next = () => new Promise((resolve) => (opened = resolve));
   const opening = stage.dispatch(oneOff);
   opening.dispatch.begin(null);
   t.equal(stage.queue.size, 0, 'it has begun');
   opening.query.cancel(causes.cancelled());
-  const late = new FakeLease().placement as Awaited<Opened>;
+  const late = new FakeLease().placement as Awaited<OpenResult>;
   opened(late);
   await turns();
   t.strictSame(stage.abandoned, [late]);
 
   const lease = new FakeLease();
   const running = stage.dispatch(oneOff);
-  running.dispatch.begin(lease.placement as Awaited<Opened>);
+  running.dispatch.begin(lease.placement as Awaited<OpenResult>);
   running.query.cancel(causes.cancelled());
   t.equal(lease.cancels, 1);
   t.strictSame(stage.released, [], 'its connection comes back when the kill is done');
@@ -197,7 +197,7 @@ t.test('a statement that waits in a pinned session moves to one of its own when 
   const { sessionId } = moving.query.identity;
   movables[0]?.move();
   t.match(stage.opened[0]?.session, carried);
-  t.match(moving.query.statementRequest().extras, { variables: { sql_mode: 'ANSI' } });
+  t.match(moving.query.statementRequest().options, { variables: { sql_mode: 'ANSI' } });
   t.not(moving.query.identity.sessionId, sessionId);
   t.equal(lease.runs, 1);
 

@@ -20,7 +20,7 @@ const defaults: QueriesOptions = {
   disconnectMs: 5_000,
 };
 
-/** Queries under test, and what they have told. */
+/** Queries under test, and the events that they have emitted. */
 class Stage {
   readonly events: ServiceEvent[] = [];
   readonly queries: Queries;
@@ -31,7 +31,7 @@ class Stage {
     t.teardown(() => this.queries.close());
   }
 
-  /** A query whose statement runs until it is told otherwise. */
+  /** A query whose statement runs until the test ends it. */
   add(owner = 'ann'): Query {
     const query = makeQuery(`q${++this.#made}`, owner);
     this.queries.add(query, 'SELECT 1');
@@ -92,7 +92,7 @@ t.test('a user may leave as many results unread as allowed, and those that were 
   const second = stage.add('ann');
   first.ended(outcome, 0);
   second.failed(failureOf({ code: 1064, sqlstate: '42000', message: 'no' }, 'rolled_back'));
-  t.equal(stage.queries.admit('ann'), 'user leaves too many unread', 'be it a failure that is not read');
+  t.equal(stage.queries.admit('ann'), 'user leaves too many unread', 'a failure that is not read counts too');
   t.equal(stage.queries.admit('bob'), 'admitted');
   stage.queries.hold(first);
   await first.page(0);
@@ -118,7 +118,7 @@ t.test('a full server admits nobody', async (t) => {
   t.equal(stage.queries.admit('bob'), 'admitted');
 });
 
-t.test('on a full server the result that was read longest ago makes room, and its client is told why', async (t) => {
+t.test('on a full server the result that was read longest ago makes room, and its tombstone says why', async (t) => {
   const stage = new Stage(t, { queriesMax: 3 });
   stage.add('ann');
   const first = await stage.addRead('ann');
@@ -156,7 +156,7 @@ t.test('on a full server room is made by the user who has most results that were
   t.equal(stage.queries.find(first.identity.id, 'ann'), undefined);
 });
 
-t.test('of the results that their first answer told whole, only the latest are kept', async (t) => {
+t.test('of the single-page results, only the latest are kept', async (t) => {
   const stage = new Stage(t, { singlePageResultsMax: 2 });
   const read = [];
   for (let index = 0; index < 3; index++) read.push(await stage.addRead('ann'));
@@ -165,10 +165,10 @@ t.test('of the results that their first answer told whole, only the latest are k
     [false, true, true],
   );
   const why = stage.queries.whyRemoved(read[0]?.identity.id ?? '', 'ann');
-  t.equal(why, 'was removed to make room: its first answer told all of it');
+  t.equal(why, 'was removed to make room: its first answer was the whole result');
 });
 
-t.test('no user loses a result that was told whole because of one who has more of them', async (t) => {
+t.test('no user loses a single-page result because of a user who has more of them', async (t) => {
   const stage = new Stage(t, { singlePageResultsMax: 3 });
   const first = await stage.addRead('ann');
   for (let index = 0; index < 10; index++) await stage.addRead('bob');
@@ -396,7 +396,7 @@ t.test('closing ends every query and every clock', async (t) => {
   t.strictSame(stage.tombstones(), []);
 });
 
-t.test('what becomes of a query is told in order', async (t) => {
+t.test('the events of a query come in order', async (t) => {
   const stage = new Stage(t);
   const query = stage.add('ann');
   query.failed(failureOf({ code: 1064, sqlstate: '42000', message: 'no' }, 'rolled_back'));

@@ -77,7 +77,7 @@ t.test('one that waits for a connection holds up none that needs no other', asyn
   const stage = new Stage(t);
   for (const name of ['a1', 'a2s', 'b1', 'c1']) stage.add(name);
   stage.mayStart = (name) => name !== 'a1' && name !== 'b1';
-  t.strictSame(stage.advance(9), ['a2s', 'c1'], 'be it of the same user or of another');
+  t.strictSame(stage.advance(9), ['a2s', 'c1'], 'of the same user or of another');
   stage.mayStart = () => true;
   t.strictSame(stage.advance(9), ['b1', 'a1'], 'whose turn was passed over comes before one who had it');
 });
@@ -146,11 +146,11 @@ t.test('the queue is full with as many as may wait', async (t) => {
   stage.add('a1');
   t.equal(stage.queue.admit('a'), 'admitted');
   const b1 = stage.add('b1');
-  t.equal(stage.queue.admit('a'), 'full');
+  t.equal(stage.queue.admit('a'), 'queue full');
   stage.queue.remove(b1);
   t.equal(stage.queue.admit('a'), 'admitted');
   const none = new Queue({ queueMax: 0, queueWaitMs: 1 }, () => true);
-  t.equal(none.admit('a'), 'full', 'of none there is always one too many');
+  t.equal(none.admit('a'), 'queue full', 'of none there is always one too many');
 });
 
 t.test('B (attack): users who wait with all that they may leave places for the next', async (t) => {
@@ -161,7 +161,7 @@ t.test('B (attack): users who wait with all that they may leave places for the n
     return count;
   });
   t.strictSame(taken, [768, 192, 48, 12]);
-  t.equal(stage.queue.admit('a'), 'user full');
+  t.equal(stage.queue.admit('a'), 'user has too many');
   t.equal(stage.queue.admit('e'), 'admitted');
 });
 
@@ -214,7 +214,7 @@ t.test('a closed queue has nobody in it, and nobody gives up', async (t) => {
   t.strictSame(stage.events, []);
 });
 
-t.test('a position is the number of turns until it is its own, whoever waits', async (t) => {
+t.test('a position is the number of turns until its own', async (t) => {
   const random = seeded(t);
   for (let run = 0; run < 200; run++) {
     const stage = new Stage(t);

@@ -12,14 +12,15 @@ import { type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { startTraffic } from '../support/traffic.ts';
 
 /*
- * Bodies that were requests before they were mutated: in the text, in the structure, in the SQL, in the compression. What is to
- * be taken and what refused is decided here once more, by hand, from the words of the specification; the two have to agree
- * about every one of them.
+ * Request bodies that are mutated in their text, structure, SQL or compression. This file decides independently, from the
+ * specification, which bodies are valid. The parser and the service must agree with it about each body.
  */
 
-const inProcessCount = figure(20_000, 900_000);
-/** On each of the databases. */
-const overHttpCount = figure(2_000, 50_000);
+const inProcessCount = figure(6_000, 900_000);
+/** Bodies for each database. */
+const overHttpCount = figure(600, 50_000);
+/** Pause of the regular clients between two statements. */
+const restMs = figure(25, 5);
 const lanes = 24;
 const bodyBytesMax = 16 * 1024;
 const limits = {
@@ -32,9 +33,9 @@ const limits = {
   paramsMax: 65_535,
   clientSessionBytesMax: 65_536,
 };
-/** Levels within one member of the body. */
+/** Nesting levels within one member of the body. */
 const nestingMax = 100;
-/** A refusal is one line that a person can read. */
+/** A refusal is one printable line. */
 const reasonLengthMax = 400;
 const answerMsMax = 20_000;
 
@@ -119,7 +120,7 @@ const pieces = [
   '{"sql":',
 ];
 
-// None of them, however mutated, may wait or run for long.
+// No mutated body may make the server wait or run for long.
 const statements = [
   'SELECT 1',
   'SELECT * FROM t WHERE i < 10 ORDER BY word',
@@ -166,13 +167,13 @@ const sqlPieces = [
   '9'.repeat(100),
 ];
 
-t.test('the parser takes and refuses what it should', { timeout: testMsMax }, async (t) => {
+t.test('the parser accepts valid bodies and refuses invalid ones', { timeout: testMsMax }, async (t) => {
   const seed = seedOf(t);
   const wrong: string[] = [];
   const counts = { taken: 0, refused: 0 };
   const beganMs = performance.now();
   for (let number = 0; number < inProcessCount; number++) {
-    // As UTF-8, which has no halves of a surrogate pair: a cut may leave one.
+    // Encodes as UTF-8, which cannot express half of a surrogate pair. A cut may leave such a half.
     const text = Buffer.from(mutatedText(generator(seed, number))).toString();
     const expected = judge(text);
     const found = parsed(text);
@@ -184,9 +185,16 @@ t.test('the parser takes and refuses what it should', { timeout: testMsMax }, as
     }
   }
   const tookSecs = (performance.now() - beganMs) / 1_000;
-  t.strictSame(wrong.slice(0, 5), [], `${wrong.length} of ${inProcessCount} bodies are judged otherwise than here`);
-  t.ok(counts.taken > inProcessCount / 20 && counts.refused > inProcessCount / 20, 'there are enough of both');
-  t.equal(({} as Record<string, unknown>)['polluted'], undefined, 'no body has got into the prototype of all objects');
+  t.strictSame(
+    wrong.slice(0, 5),
+    [],
+    `${wrong.length} of ${inProcessCount} bodies are judged differently from this file`,
+  );
+  t.ok(
+    counts.taken > inProcessCount / 20 && counts.refused > inProcessCount / 20,
+    'there are enough valid and invalid bodies',
+  );
+  t.equal(({} as Record<string, unknown>)['polluted'], undefined, 'no body changed the prototype of all objects');
   measured(
     t,
     `${inProcessCount} mutated bodies in process in ${tookSecs.toFixed(1)} s: ${counts.taken} taken, ` +
@@ -208,7 +216,7 @@ for (const server of await sharedServers()) {
       ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${name}`, '--drain_secs', '0'],
       ...['--body_bytes_max', `${bodyBytesMax}`, '--wait_time_secs_max', '2'],
       ...['--result_timeout_secs', '2', '--result_timeout_secs_max', `${limits.resultTimeoutMsMax / 1_000}`],
-      // Of the bodies some open sessions, which are to make room for others soon.
+      // Some bodies open sessions, which must expire soon to make room for others.
       ...['--session_idle_secs_max', '1', '--statement_timeout_secs', '10'],
     ]);
     const agent = new Agent({ keepAlive: true, maxSockets: lanes });
@@ -217,7 +225,7 @@ for (const server of await sharedServers()) {
       await sluice.kill();
       await server.sql(`DROP USER ${name}, ${neighbour}; DROP DATABASE ${name}`);
     });
-    const traffic = startTraffic(sluice.url, { login: { user: neighbour } });
+    const traffic = startTraffic(sluice.url, { login: { user: neighbour }, restMs });
     const statuses = new Map<string, number>();
     const wrong: string[] = [];
     let latestMs = 0;
@@ -245,18 +253,18 @@ for (const server of await sharedServers()) {
     const tookSecs = (performance.now() - beganMs) / 1_000;
     await traffic.stop();
 
-    t.strictSame(
-      wrong.slice(0, 5),
-      [],
-      `${wrong.length} of ${overHttpCount} bodies are answered otherwise than they should`,
-    );
+    t.strictSame(wrong.slice(0, 5), [], `${wrong.length} of ${overHttpCount} bodies get a wrong answer`);
     for (const status of ['200 Succeeded', '200 Failed', '400 ', '413 ', '415 ']) {
-      t.ok((statuses.get(status) ?? 0) > 0, `some are answered with ${status}`);
+      t.ok((statuses.get(status) ?? 0) > 0, `some answers have status ${status}`);
     }
-    t.ok(latestMs <= answerMsMax, `each is answered, the last after ${Math.round(latestMs)} ms`);
-    t.strictSame(traffic.wrong.slice(0, 3), [], `all ${traffic.count} valid statements beside were right`);
-    t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
-    t.equal(await sluice.stop(), 0, 'the service stops in order');
+    t.ok(latestMs <= answerMsMax, `every body is answered, the last after ${Math.round(latestMs)} ms`);
+    t.strictSame(
+      traffic.wrong.slice(0, 3),
+      [],
+      `all ${traffic.count} valid concurrent statements returned the right rows`,
+    );
+    t.notMatch(sluice.log(), /"level":50/, 'the log reports no defect');
+    t.equal(await sluice.stop(), 0, 'the service stops cleanly');
     t.comment([...statuses].map(([status, count]) => `${status}: ${count}`).join(', '));
     measured(
       t,
@@ -269,9 +277,9 @@ for (const server of await sharedServers()) {
 interface SentBody {
   readonly headers: Readonly<Record<string, string>>;
   readonly bytes: Buffer;
-  /** The statuses that are right. */
+  /** The correct statuses. */
   readonly expected: readonly number[];
-  /** Whether the answer may be that no more sessions can be kept. */
+  /** Whether the answer may be that the session limit is reached. */
   readonly mayBeFull: boolean;
 }
 
@@ -309,7 +317,7 @@ function expectedOf(plain: Buffer): number[] {
   return [judge(text) === null ? 400 : 200];
 }
 
-/** Where the stream is broken behind the limit, either may be found first. */
+/** If the stream is broken behind the limit, either error may be reported first. */
 function expectedOfGzip(bytes: Buffer): number[] {
   if (bytes.length > bodyBytesMax) return [413];
   try {
@@ -333,7 +341,7 @@ function mutatedGzip(random: Random, plain: Buffer): Buffer {
     case 2:
       return Buffer.concat([whole, gzipSync(pick(random, ['', ' ', '\n', 'x']))]);
     case 3:
-      // A small bomb.
+      // A small gzip bomb.
       return gzipSync(Buffer.alloc(bodyBytesMax * (1 + random(200)), ' '));
     case 4:
       return gzipSync(whole);
@@ -347,7 +355,7 @@ function spoilUtf8(random: Random, bytes: Buffer): Buffer {
   return Buffer.concat([bytes.subarray(0, at), invalidText(random, 1 + random(6)), bytes.subarray(at)]);
 }
 
-/** A request, mutated in its structure as a value, or in its text, or not at all. */
+/** A request that is mutated in its structure, in its text, or not at all. */
 function mutatedText(random: Random): string {
   const value = validRequest(random);
   for (let times = random(3); times > 0; times--) mutateMember(random, value);
@@ -377,12 +385,12 @@ function validRequest(random: Random): Json {
   }
   if (random(8) === 0) value['integers'] = pick(random, ['string', 'number', 'String', 64, null]);
   if (random(8) === 0) value['timeout_secs'] = pick(random, [1, 5, 10, 11, 2_147_483]);
-  // Kept short: the server under test holds only so many results.
+  // Short, because the server under test keeps a limited number of results.
   if (random(8) === 0) value['result_timeout_secs'] = pick(random, [1, 2, 4, 5, 2_147_483]);
   return value;
 }
 
-/** Puts something else in the place of a member, adds one, or takes one away, anywhere. */
+/** Replaces, adds or removes a member at a random position. */
 function mutateMember(random: Random, root: Json): void {
   const objects = [root, ...Object.values(root).filter((member): member is Json => isObject(member))];
   const owner = pick(random, objects);
@@ -440,12 +448,12 @@ function nested(depth: number): unknown {
   return value;
 }
 
-/** As JSON, in one of its ways to be written. */
+/** JSON text in one of its equivalent spellings. */
 function stringify(random: Random, value: Json): string {
   const text = JSON.stringify(value, null, pick(random, [undefined, undefined, 1, '\t', '\r\n']) as number | undefined);
   switch (random(12)) {
     case 0:
-      // The last of equal members counts.
+      // The last of duplicate members counts.
       return text.replace(
         /\}\s*$/,
         `,"${pick(random, ['sql', 'session', 'pagination', 'x'])}":${JSON.stringify(strange(random))}}`,
@@ -506,9 +514,7 @@ function mutatedSql(random: Random): string {
   return sql;
 }
 
-/**
- * What the specification says of a text: the request that it is, with what is left out filled in, or null if it is to be refused.
- */
+/** The request that a text stands for by the specification, with its defaults, or null if the text must be refused. */
 function judge(text: string): QueryRequest | null {
   let body: unknown;
   try {
@@ -546,7 +552,7 @@ function judge(text: string): QueryRequest | null {
   };
 }
 
-/** The levels of lists and objects in a JSON text, in members too that a later one of the same name replaces. */
+/** The nesting depth of lists and objects in a JSON text, including members that a later duplicate replaces. */
 function nestingOf(text: string): number {
   let level = 0;
   let deepest = 0;
@@ -602,13 +608,14 @@ function own(value: Json, name: string): unknown {
   return Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
-/** What the parser makes of a text. Whatever it throws but a refusal in one line fails the test. */
+/** The parser's result for a text. The test fails if the parser throws anything but a one-line refusal. */
 function parsed(text: string): QueryRequest | null {
   try {
     return parse(Buffer.from(text), limits).request;
   } catch (error) {
     if (!(error instanceof InvalidRequestError)) throw error;
-    if (!isOneLine(error.message)) throw new Error(`it is no line to be read: ${JSON.stringify(error.message)}`);
+    if (!isOneLine(error.message))
+      throw new Error(`the message is not one printable line: ${JSON.stringify(error.message)}`);
     return null;
   }
 }

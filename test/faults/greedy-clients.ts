@@ -1,5 +1,5 @@
-// The clients of one user who do whatever they like, in a thread of their own, so that what they cost is not measured as the latency
-// of others. Started by test/faults/one-user.test.ts.
+// Unlimited clients of one user, in a separate thread so that their own work does not add to the measured latency of other users.
+// Started by test/faults/one-user.test.ts.
 
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
@@ -13,9 +13,9 @@ export interface GreedyClients {
   readonly url: string;
   readonly user: string;
   readonly count: number;
-  /** How long a client rests between two rounds. */
+  /** Pause of a client between two rounds. */
   readonly restMs: number;
-  /** How long a client leaves a connection open on which it sends or reads nothing more. */
+  /** How long a client leaves an idle connection open. */
   readonly stayMs: number;
 }
 
@@ -25,7 +25,7 @@ const { url, user, count, restMs, stayMs } = workerData as GreedyClients;
 
 const noWait = { pagination: { wait_time_secs: 0 } };
 const text = 'x'.repeat(15 * MIB);
-/** 16 MiB in some 20 KB. */
+/** 16 MiB that compress to about 20 KB. */
 const largeBody = gzipSync(JSON.stringify({ sql: `SELECT SLEEP(5) /* ${text} */`, ...noWait }));
 const asGzip = { 'content-encoding': 'gzip' };
 const manyParams = JSON.stringify({
@@ -36,7 +36,7 @@ const manyParams = JSON.stringify({
 const longNames = `SELECT ${Array.from({ length: 1_000 }, (_, column) => `1 AS \`${String(column).padStart(200, 'n')}\``).join()}`;
 const largeSession = { settings: Object.fromEntries(Array.from({ length: 3_000 }, (_, n) => [`s${n}`, ''])) };
 
-/** Each client does the same thing again and again. */
+/** Each client repeats one of these actions. */
 type Behaviour = (place: Place, number: number) => Promise<void>;
 
 const behaviours: Readonly<Record<string, Behaviour>> = {
@@ -103,7 +103,7 @@ const behaviours: Readonly<Record<string, Behaviour>> = {
   },
 };
 
-/** Leaves a connection open for a while, unless the server closes it. */
+/** Leaves a connection open for some time, unless the server closes it. */
 async function stay(socket: Socket): Promise<void> {
   socket.on('error', () => {});
   await Promise.race([delay(stayMs), new Promise((resolve) => socket.once('close', resolve))]);
@@ -124,15 +124,15 @@ const place: Place = {
 const names = Object.keys(behaviours);
 let rounds = 0;
 for (let number = 0; number < count; number++) void run(number);
-// The thread ends when the test says so.
+// The test ends the thread.
 parentPort?.on('message', () => parentPort?.postMessage(rounds));
 
 async function run(number: number): Promise<void> {
   const behave = behaviours[names[number % names.length] as string] as Behaviour;
-  // Not all of them begin at the same moment.
+  // Spreads the starts of the clients.
   await delay((number / count) * restMs);
   for (;;) {
-    // A client whose request is refused, or cut off, goes on.
+    // A client continues after a refused or cut request.
     await behave(place, number).catch(() => {});
     rounds++;
     await delay(restMs);

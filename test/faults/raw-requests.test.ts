@@ -11,42 +11,47 @@ import { p99MsMax, startTraffic } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 /*
- * Bytes on sockets that were requests before they were mutated. Each connection is answered or closed in time, nothing that
- * comes over one is a defect of the service, it keeps nothing of it, and the others get what they asked for.
+ * Mutated requests as raw bytes on sockets. Each connection is answered or closed in time, no input triggers a defect of the
+ * service, nothing of it stays in memory, and other clients get correct answers.
  */
 
 const MIB = 1024 * 1024;
-const requestCount = figure(8_000, 200_000);
+const requestCount = figure(4_000, 200_000);
 const lanes = 48;
 const requestTimeoutSecs = 1;
 const idleSecs = 2;
-/** Ten times the sum of the request's time, the idle one, the second in which both are looked at, and what is dropped. */
+/**
+ * Ten times the sum of the request timeout, the idle timeout, the second between two checks of both, and the time for the rest of
+ * a refused body.
+ */
 const endMsMax = 10 * (requestTimeoutSecs + idleSecs + 1 + 2) * 1_000;
-/** What the memory that is in use may move by in the second half of the requests. */
+/** How much the used memory may grow in the second half of the requests. */
 const usedBytesMax = 16 * MIB;
-/** The same of all memory: it is not given back at once, and how soon the collector runs depends on the line of Node. */
+/** The same for resident memory, which is not released at once. The time of garbage collection depends on the Node version. */
 const residentBytesMax = 192 * MIB;
 const windowMs = figure(2_000, 20_000);
+/** Pause of the regular clients between two statements. */
+const restMs = figure(25, 5);
 
-/** What a request that is no request can be told. Whatever is not in the list is a defect. */
+/** The statuses that a malformed request may get. Any other status is a defect. */
 const statuses = new Set([100, 200, 400, 401, 404, 405, 408, 413, 415, 417, 421, 429, 431, 501]);
 
 interface Place {
   readonly authorization: string;
-  /** Paths of a query that lasts, so that more than 404 can be had. */
+  /** Paths of a running query, so that statuses other than 404 occur. */
   readonly paths: readonly string[];
 }
 
 interface Case {
   readonly bytes: Buffer;
   readonly requests: number;
-  /** Sends in two parts with a moment between. */
+  /** Sends in two parts with a pause between them. */
   readonly cutAt: number | null;
-  /** The client leaves its end open, so that the server has to decide when it has had enough; or closes it in some way. */
+  /** Either the client keeps its end open, so that the server must decide when to close, or the client closes it in some way. */
   readonly leave: 'open' | 'end' | 'reset';
 }
 
-// What the database is does not matter here.
+// The database makes no difference here.
 const [server] = await sharedServers();
 
 t.test('mutated requests as raw bytes do no harm', { timeout: testMsMax }, async (t) => {
@@ -80,7 +85,7 @@ t.test('mutated requests as raw bytes do no harm', { timeout: testMsMax }, async
     authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}`,
     paths: [`/v1/query/${id}`, `/v1/query/${id}/page/0`, `/v1/query/${id}/page/1`, `/v1/query/0${id.slice(1)}/kill`],
   };
-  const traffic = startTraffic(sluice.url, { login: { user: neighbour } });
+  const traffic = startTraffic(sluice.url, { login: { user: neighbour }, restMs });
   await traffic.windows(1, 1_000);
   const descriptorsBefore = sluice.descriptors();
 
@@ -99,7 +104,7 @@ t.test('mutated requests as raw bytes do no harm', { timeout: testMsMax }, async
     const complain = (what: string): void => {
       wrong.push(`case ${number}: ${what}: ${made.bytes.toString('latin1').slice(0, 500)}`);
     };
-    if (tookMs > endMsMax) complain(`it was not ended within ${endMsMax} ms`);
+    if (tookMs > endMsMax) complain(`the connection did not end within ${endMsMax} ms`);
     const answers = [...text.matchAll(/^HTTP\/1\.1 (\d{3}) /gm)].map(([, status]) => Number(status));
     if (answers.length === 0) silent++;
     for (const status of answers) {
@@ -115,10 +120,10 @@ t.test('mutated requests as raw bytes do no harm', { timeout: testMsMax }, async
   };
 
   const beganMs = performance.now();
-  // The first half brings the memory to its level; what leaks would show in the second.
+  // The first half brings the memory to its working level; a leak appears in the second half.
   await run(requestCount / 2);
   const memoryBefore = await probe.look(sluice);
-  // The connection of the last request may be closed as idle just when it is used again.
+  // The server may close the connection of the last request as idle while the client reuses it.
   await until(() => get(sluice.url, standing.json.stats_uri, login).catch(() => null));
   const [[beside]] = await Promise.all([traffic.windows(1, windowMs), run(requestCount)]);
   const tookSecs = (performance.now() - beganMs) / 1_000;
@@ -126,10 +131,14 @@ t.test('mutated requests as raw bytes do no harm', { timeout: testMsMax }, async
   const [afterwards] = await traffic.windows(1, 500);
   await traffic.stop();
 
-  t.strictSame(wrong.slice(0, 5), [], `${wrong.length} of ${number} connections were not treated as they should`);
+  t.strictSame(wrong.slice(0, 5), [], `${wrong.length} of ${number} connections were handled incorrectly`);
   t.ok(sent >= requestCount, `${sent} requests were sent`);
-  for (const status of [200, 400, 401, 404, 405, 415, 431]) t.ok(counts.has(status), `some were told ${status}`);
-  t.strictSame(traffic.wrong.slice(0, 3), [], `all ${traffic.count} valid statements beside were right`);
+  for (const status of [200, 400, 401, 404, 405, 415, 431]) t.ok(counts.has(status), `some requests got ${status}`);
+  t.strictSame(
+    traffic.wrong.slice(0, 3),
+    [],
+    `all ${traffic.count} valid concurrent statements returned the right rows`,
+  );
   for (const window of [beside, afterwards]) {
     const { p99Ms = Number.NaN, count = 0 } = window ?? {};
     t.ok(p99Ms <= p99MsMax, `${count} of them within ${p99Ms.toFixed(1)} ms (p99)`);
@@ -144,8 +153,8 @@ t.test('mutated requests as raw bytes do no harm', { timeout: testMsMax }, async
   const residentMib = (memoryAfter.residentBytes - memoryBefore.residentBytes) / MIB;
   t.ok(usedMib <= usedBytesMax / MIB, `memory in use grew by ${usedMib.toFixed(1)} MiB in the second half`);
   t.ok(residentMib <= residentBytesMax / MIB, `all memory grew by ${residentMib.toFixed(1)} MiB in the second half`);
-  t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
-  t.equal(await sluice.stop(), 0, 'the service stops in order');
+  t.notMatch(sluice.log(), /"level":50/, 'the log reports no defect');
+  t.equal(await sluice.stop(), 0, 'the service stops cleanly');
 
   const table = [...counts].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`);
   t.comment(`answers by status: ${table.join(', ')}; ${silent} connections closed without one`);
@@ -156,7 +165,7 @@ t.test('mutated requests as raw bytes do no harm', { timeout: testMsMax }, async
   );
 });
 
-/** Sends a case and waits until the server has ended the connection. */
+/** Sends a case and waits until the server has closed the connection. */
 function send(url: string, { bytes, cutAt, leave }: Case): Promise<{ text: string; tookMs: number }> {
   return new Promise((resolve) => {
     const beganMs = performance.now();
@@ -198,12 +207,12 @@ function makeCase(random: Random, place: Place): Case {
     bytes,
     requests,
     cutAt: random(8) === 0 ? random(bytes.length + 1) : null,
-    // An open end costs its lane some seconds.
+    // A connection that the client leaves open occupies its lane for some seconds.
     leave: end === 0 && random(2) === 0 ? 'open' : end < 4 ? 'reset' : 'end',
   };
 }
 
-/** What other protocols say first, and requests of other versions. */
+/** The first bytes of other protocols, and requests of other HTTP versions. */
 const strangers = [
   'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0',
   'GET /health\r\n',
@@ -222,7 +231,7 @@ const strangers = [
   'TRACE / HTTP/1.1\r\nHost: localhost\r\nMax-Forwards: 1\r\n\r\n',
 ];
 
-/** One request with a grammar: each of its parts is as it should be, or now and then is not. */
+/** A request that is generated from a grammar. Each part is sometimes invalid. */
 function makeRequest(random: Random, place: Place): Buffer {
   const isPost = random(2) === 0;
   const rare = <T>(usual: T, strange: readonly T[]): T => (random(12) === 0 ? pick(random, strange) : usual);
@@ -402,7 +411,7 @@ function makeBody(random: Random): Buffer {
   return random(6) === 0 ? mutateBytes(random, bytes) : bytes;
 }
 
-/** A body in chunks, whose sizes are true, or now and then are not. */
+/** A chunked body. The chunk sizes are sometimes wrong. */
 function chunked(random: Random, body: Buffer): Buffer {
   const pieces: Buffer[] = [];
   for (let at = 0; at < body.length; ) {
@@ -427,7 +436,7 @@ function chunked(random: Random, body: Buffer): Buffer {
   return Buffer.concat(pieces);
 }
 
-/** Flips, drops, doubles or adds bytes anywhere. */
+/** Flips, drops, duplicates or adds bytes at random positions. */
 function mutateBytes(random: Random, bytes: Buffer): Buffer {
   let mutated = Buffer.from(bytes);
   for (let times = 1 + random(3); times > 0 && mutated.length > 0; times--) {

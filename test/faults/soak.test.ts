@@ -11,27 +11,27 @@ import { get, post, type QueryResponse, query, type SluiceProcess, startSluice }
 import { until } from '../support/until.ts';
 
 /*
- * Traffic of every kind for a long time, good and bad, in rounds. After each round everything that may still be there has had
- * the time to go, and the process is looked at from the inside: what it holds then may not grow from round to round.
+ * Mixed traffic, valid and invalid, over a long time and in rounds. After each round all temporary state has had time to expire,
+ * and the process is inspected: its memory and its counters may not grow from round to round.
  */
 
 const MIB = 1024 * 1024;
 const roundCount = figure(6, 60);
-const roundMs = figure(2_000, 25_000);
-/** Results that nobody polls, idle sessions and idle connections are gone by then, each after a second, and their ids too. */
+const roundMs = figure(1_500, 25_000);
+/** By then, results that nobody polls, idle sessions, idle connections and tombstones have expired. Each takes one second. */
 const restMs = figure(3_500, 5_000);
-/** On a busy machine connections are closed, or seen to be, so much later. */
+/** On a busy machine, connections are closed, or reported as closed, up to this much later. */
 const lateMs = 10_000;
-/** The engine compiles, and the process makes the room that it makes once, in the first rounds. */
+/** In the first rounds the engine compiles hot functions and the process allocates its permanent memory. */
 const warmRounds = figure(2, 6);
-/** Of so many looks the one with the fewest connections counts. */
+/** The lowest number of connections in this many samples counts. */
 const connectionLooks = figure(2, 6);
 const lanes = 12;
 const rowsMax = 20_000;
 
 /**
- * What a figure may move by over the whole run, by the line that fits best through its looks (least squares): heap and memory
- * breathe; what is counted stays as it is but for a connection or a timer that is just then on its way.
+ * The allowed drift of each value over the whole run, by a least-squares line through its samples. Heap and memory fluctuate.
+ * Counters are constant except for a connection or a timer that is just being closed.
  */
 const driftMax: Readonly<Record<keyof Sample, number>> = {
   heapBytes: figure(2, 8) * MIB,
@@ -45,12 +45,12 @@ const driftMax: Readonly<Record<keyof Sample, number>> = {
 };
 
 interface Sample extends Look {
-  /** Of the service to the database. */
+  /** Connections of the service to the database. */
   readonly connections: number;
 }
 
 for (const server of await sharedServers()) {
-  // What is kept does not depend on the database, but for what of it the workers know, which the long form has time for.
+  // Retained memory hardly depends on the database, only in the workers, so the short form runs on one database.
   const skip = figure(server.kind === 'mysql', false) ? 'only in the long form' : false;
   t.test(`on ${server.kind}`, { timeout: testMsMax, skip }, async (t) => {
     const seed = seedOf(t);
@@ -72,27 +72,27 @@ for (const server of await sharedServers()) {
       const connections = await restingConnections(server, user, samples[0]?.connections ?? 0);
       samples.push({ ...(await look()), connections });
     }
-    t.strictSame(wrong.slice(0, 5), [], `${wrong.length} of ${counts.steps} steps did not go as they should`);
+    t.strictSame(wrong.slice(0, 5), [], `${wrong.length} of ${counts.steps} steps had a wrong result`);
     const steady = samples.slice(warmRounds);
     for (const name of Object.keys(driftMax) as (keyof Sample)[]) {
       const looks = steady.map((sample) => sample[name]);
-      // The database may see only seconds later that a connection is gone, which the service has closed.
+      // The database may report for some seconds a connection that the service has closed.
       const values = name === 'connections' ? lowest(looks, connectionLooks) : looks;
       const drift = slope(values) * (values.length - 1);
       const inUnits = (value: number): string =>
         name.endsWith('Bytes') ? `${(value / MIB).toFixed(1)} MiB` : value.toFixed(1);
-      t.ok(drift <= driftMax[name], `${name} moved by ${inUnits(drift)}, and ${inUnits(driftMax[name])} are allowed`);
+      t.ok(drift <= driftMax[name], `${name} drifted by ${inUnits(drift)}; the limit is ${inUnits(driftMax[name])}`);
       measured(t, `${name}: ${inUnits(values[0] ?? 0)} to ${inUnits(values.at(-1) ?? 0)}, drift ${inUnits(drift)}`);
       t.comment(`${name} after each round: ${samples.map((sample) => inUnits(sample[name])).join(', ')}`);
     }
     const secs = (roundCount * (roundMs + restMs)) / 1_000;
     measured(t, `${counts.steps} steps of mixed traffic in ${Math.round(secs)} s, ${wrong.length} wrong`);
-    t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
-    t.equal(await sluice.stop(), 0, 'the service stops in order');
+    t.notMatch(sluice.log(), /"level":50/, 'the log reports no defect');
+    t.equal(await sluice.stop(), 0, 'the service stops cleanly');
   });
 }
 
-/** Connections of the user, when there are no more than after the first round, or the time for that has passed. */
+/** The number of the user's connections, as soon as it does not exceed that of the first round, or after a time limit. */
 async function restingConnections(server: DatabaseServer, user: string, atFirst: number): Promise<number> {
   let count = 0;
   const look = async (): Promise<boolean> => {
@@ -103,7 +103,7 @@ async function restingConnections(server: DatabaseServer, user: string, atFirst:
   return count;
 }
 
-/** One thing that clients do. Rejects if it does not go as it should. */
+/** One action of a client. Rejects if its result is wrong. */
 async function step({ url }: SluiceProcess, user: string, random: Random): Promise<void> {
   const login = { user };
   const text = (length: number): string =>
@@ -123,7 +123,7 @@ async function step({ url }: SluiceProcess, user: string, random: Random): Promi
       holds(last.state === 'Succeeded', `a large result: ${last.error?.message}`);
     },
     async () => {
-      // Nobody comes for the rest.
+      // No client requests the rest.
       const reply = await post(url, { sql: text(500), pagination: { max_rows_per_page: 10 } }, login);
       holds(reply.status === 200, reply.text);
     },
@@ -136,7 +136,7 @@ async function step({ url }: SluiceProcess, user: string, random: Random): Promi
       const body = JSON.stringify({ sql: text(500), pagination: { max_rows_per_page: 1 + random(100) } });
       const reply = await fetch(`${url}/v1/query`, { method: 'POST', headers, body });
       const { data, final_uri } = (await reply.json()) as QueryResponse;
-      // Where the wait has passed before more than a row came, there is nothing worth compressing.
+      // If the wait ends after a single row, the page is too small to be compressed.
       const isRight = reply.headers.get('content-encoding') === 'gzip' || data.length <= 2;
       holds(reply.status === 200 && isRight, 'a compressed page');
       holds((await get(url, final_uri, login)).status === 200, 'a final');
@@ -177,7 +177,7 @@ async function step({ url }: SluiceProcess, user: string, random: Random): Promi
   ])();
 }
 
-/** Sends a part of a request and is gone. */
+/** Sends part of a request and closes the connection. */
 function hangUp(url: string, user: string, random: Random): Promise<void> {
   const headers = {
     Authorization: basic(user),
@@ -199,15 +199,15 @@ function basic(user: string): string {
 }
 
 function holds(condition: boolean, what: string): void {
-  if (!condition) throw new Error(`it did not go as it should: ${what}`);
+  if (!condition) throw new Error(`wrong result: ${what}`);
 }
 
-/** The lowest of every so many values that follow one another. */
+/** The lowest value of each group of consecutive values. */
 function lowest(values: readonly number[], count: number): number[] {
   return values.slice(count - 1).map((_, at) => Math.min(...values.slice(at, at + count)));
 }
 
-/** What the values grow by from one to the next, by the line that fits best. */
+/** The growth per step of the least-squares line through the values. */
 function slope(values: readonly number[]): number {
   const middle = (values.length - 1) / 2;
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -234,9 +234,9 @@ async function startPlace(
       ...['--mysql_url', `mysql://root@127.0.0.1:${port}/${user}`, '--drain_secs', '0', '--worker_threads', '2'],
       ...['--result_timeout_secs', '1', '--connection_idle_secs', '1', '--session_idle_secs_max', '1'],
       ...['--request_timeout_secs', '1', '--connections_max', '40', '--wait_time_secs_max', '1'],
-      // The clients' own connections are gone too when the process is looked at.
+      // The clients' own connections are closed too before the process is inspected.
       ...['--http_idle_secs', '2'],
-      // The results of one crowd may fill every buffer, and memory that was used once is not given back at once.
+      // The results of one burst may fill every buffer, and the process does not release used memory at once.
       ...['--query_buffer_bytes_max', `${2 * MIB}`, '--page_bytes_max', `${MIB}`],
     ],
     probe.env,

@@ -9,10 +9,10 @@ import { sharedServers } from '../support/servers.ts';
 import { get, post, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
-/** What became of a request: its status, or the code of the error that its client met. */
+/** The result of a request: its status, or the code of its client's error. */
 interface Outcome {
   readonly sentMs: number;
-  /** When its answer, or its end, was known here. */
+  /** When the client received the answer or the error. */
   readonly endedMs: number;
   readonly result: number | string;
   readonly isLast: boolean;
@@ -25,7 +25,7 @@ const requestsPerSec = 200;
 const keeping = 6;
 const opening = 4;
 
-/** How long before it refuses connections the server may have stopped taking them, on a busy machine. */
+/** On a busy machine, the server may stop accepting this long before connections are refused. */
 const closingMs = 500;
 
 const statement = JSON.stringify({ sql: 'SELECT 1' });
@@ -103,7 +103,7 @@ for (const server of await sharedServers()) {
       for (const agent of agents) agent.destroy();
     });
     const clients = [...agents.map(client), ...Array.from({ length: opening }, () => client(false))];
-    // The stop takes as long as a statement that waits for this lock.
+    // The stop lasts until a statement that waits for this lock ends.
     const lock = `stop_${process.pid}_${server.kind}`;
     const holder = server.sql(`SELECT GET_LOCK('${lock}', 0); SELECT SLEEP(600)`).catch(() => {});
     const lockedBy = await until(
@@ -115,7 +115,7 @@ for (const server of await sharedServers()) {
       pagination: { wait_time_secs: 50 },
     });
     const locking = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%LOCK(''${lock}'', 600)%'`;
-    // Beside the statement that counts.
+    // Excludes the statement that counts.
     await until(async () => (await server.sql(`${locking} AND ID <> CONNECTION_ID()`)) === '1');
     await until(() => outcomes.length > 100);
     const read = readAll();
@@ -126,13 +126,13 @@ for (const server of await sharedServers()) {
     await holder;
     await Promise.all(clients);
 
-    t.match((await waiting).json, { state: 'Succeeded', data: [[1]] }, 'a poll that waited got its answer');
-    t.equal(await read, 900, 'a result that was being read was read to its end');
+    t.match((await waiting).json, { state: 'Succeeded', data: [[1]] }, 'a waiting poll gets its answer');
+    t.equal(await read, 900, 'a result that is being read is read to its end');
     t.same(await exited, [0, null]);
     const drainMs = performance.now() - stoppedMs;
 
     const count = (check: (outcome: Outcome) => boolean): number => outcomes.filter(check).length;
-    const told = JSON.stringify(
+    const byResult = JSON.stringify(
       Object.fromEntries(
         [...new Set(outcomes.map(({ result }) => result))].map((result) => [
           result,
@@ -140,9 +140,9 @@ for (const server of await sharedServers()) {
         ]),
       ),
     );
-    measured(t, `${outcomes.length} requests, ended ${Math.round(drainMs)} ms after the signal: ${told}`);
-    // The system has accepted a connection that the server has not taken when it closes the listener, and resets it: nothing of
-    // the request has been read.
+    measured(t, `${outcomes.length} requests, ended ${Math.round(drainMs)} ms after the signal: ${byResult}`);
+    // When the listener closes, the system resets connections that it accepted and the server did not. No byte of their requests
+    // has been read.
     const closedMs = Math.min(
       ...outcomes.filter(({ result }) => result === 'ECONNREFUSED').map(({ sentMs }) => sentMs),
     );
@@ -151,24 +151,24 @@ for (const server of await sharedServers()) {
     t.equal(
       count((outcome) => ![200, 503].includes(outcome.result as number) && !isTooLate(outcome)),
       0,
-      told,
+      byResult,
     );
     const before = count(({ sentMs }) => sentMs < stoppedMs);
     const after = count((outcome) => outcome.sentMs >= stoppedMs && !isTooLate(outcome));
     t.ok(before > 100 && after > 100, `${before} before and ${after} after the signal`);
-    // What is sent when the first refusal has come is refused too.
+    // Requests that are sent after the first refusal are refused too.
     const refusedMs = Math.min(...outcomes.filter(({ result }) => result === 503).map(({ endedMs }) => endedMs));
     const late = outcomes.filter((outcome) => outcome.sentMs >= refusedMs && !isTooLate(outcome));
     t.ok(late.length > 10, `${late.length} after the first refusal`);
     t.ok(
       late.every(({ result, isLast }) => result === 503 && isLast),
-      'each answer says that it is the last of its connection',
+      'each answer closes its connection',
     );
     t.ok(late.every(({ sentMs }) => sentMs < stoppedMs + drainMs));
   });
 }
 
-t.test('a stop answers for a second, be there nothing to wait for but clients', async (t) => {
+t.test('a stop answers clients for a second if no statement runs', async (t) => {
   const [server] = await sharedServers();
   const sluice = await startSluice(['--mysql_url', server?.url as string, '--drain_secs', '10']);
   t.teardown(() => sluice.kill());
@@ -189,7 +189,7 @@ t.test('a stop answers for a second, be there nothing to wait for but clients', 
   });
   await once(socket, 'end');
   const heads = text.split('HTTP/1.1 ').slice(1);
-  t.equal(heads.length, 2, 'both that came at once are answered');
+  t.equal(heads.length, 2, 'both pipelined requests are answered');
   t.notMatch(heads[0], /connection: close/i);
   t.match(heads[1], /^503 .*connection: close/is);
   t.same(await exited, [0, null]);
@@ -199,7 +199,7 @@ t.test('a stop answers for a second, be there nothing to wait for but clients', 
   const silent = connect(Number(new URL(other.url).port), '127.0.0.1').on('error', () => {});
   t.teardown(() => silent.destroy());
   await once(silent, 'connect');
-  // The server takes connections in order.
+  // The server accepts connections in order.
   t.equal((await get(other.url, '/health')).status, 200);
   const otherExited = exitOf(other);
   const begin = performance.now();
@@ -207,10 +207,10 @@ t.test('a stop answers for a second, be there nothing to wait for but clients', 
   t.same(await otherExited, [0, null]);
   const tookMs = performance.now() - begin;
   // Usually one and a half seconds.
-  t.ok(tookMs >= 990 && tookMs < 15_000, `for a client that is silent it waits ${Math.round(tookMs)} ms`);
+  t.ok(tookMs >= 990 && tookMs < 15_000, `it waits ${Math.round(tookMs)} ms for a silent client`);
 });
 
-t.test('a client that does not read its page does not hold up the stop for ever', async (t) => {
+t.test('a client that does not read its page does not block the stop', async (t) => {
   const [server] = await sharedServers();
   const sluice = await startSluice(['--mysql_url', server?.url as string, '--drain_secs', '1']);
   t.teardown(() => sluice.kill());

@@ -6,7 +6,7 @@ const basic = (pair: string | Uint8Array) => `Basic ${base64(pair)}`;
 
 const UNAUTHORIZED = { status: 401, headers: { 'WWW-Authenticate': 'Basic realm="sluice"' } };
 
-t.test('user name and password are parted by the first colon', async (t) => {
+t.test('user name and password are separated by the first colon', async (t) => {
   const pairs: [string, string, string][] = [
     ['root:', 'root', ''],
     ['user:password', 'user', 'password'],
@@ -26,15 +26,15 @@ t.test('user name and password are parted by the first colon', async (t) => {
   }
 });
 
-t.test('B5: a name that the database takes for another is refused', async (t) => {
+t.test('B5: a name that the database treats as another is refused', async (t) => {
   for (const user of ["'u'", "''", "''u''", 'u'.repeat(129), '😀'.repeat(129)]) {
     t.throws(() => credentialsOf(basic(`${user}:x`), null), { ...UNAUTHORIZED, message: /user name/ });
   }
 });
 
-t.test('the scheme is read in any case, with blanks around it and its padding left out', async (t) => {
+t.test('the scheme is case-insensitive, and blanks around it and missing padding are accepted', async (t) => {
   const token = base64('root:x1');
-  t.ok(token.endsWith('='), 'the token has padding to leave out');
+  t.ok(token.endsWith('='), 'the token has padding to omit');
   const headers = [
     `basic ${token}`,
     `BASIC ${token}`,
@@ -45,12 +45,12 @@ t.test('the scheme is read in any case, with blanks around it and its padding le
   for (const header of headers) t.same(credentialsOf(header, null), { user: 'root', password: 'x1' }, header);
 });
 
-t.test('without a header the anonymous user is taken, if there is one', async (t) => {
+t.test('without a header the anonymous user applies, if configured', async (t) => {
   t.same(credentialsOf(undefined, { user: 'guest', password: 'g' }), { user: 'guest', password: 'g' });
   t.throws(() => credentialsOf(undefined, null), { ...UNAUTHORIZED, message: /HTTP Basic/ });
 });
 
-t.test('a header that is wrong is refused, and never taken for the anonymous user', async (t) => {
+t.test('an invalid header is refused, even if there is an anonymous user', async (t) => {
   const wrong: [string, RegExp][] = [
     ['', /form/],
     ['Basic', /form/],
@@ -65,7 +65,7 @@ t.test('a header that is wrong is refused, and never taken for the anonymous use
     ['Basic cm9vdDo*', /base64/],
     ['Basic =', /base64|colon/],
     ['Basic cm9vdDo=x', /base64/],
-    // So long that it would take minutes, were each of its signs compared with all after it.
+    // So long that a quadratic pattern would take minutes.
     [`Basic ${'='.repeat(1_000_000)}x`, /base64/],
     [basic('root'), /colon/],
     [basic('ro\0ot:'), /NUL/],
@@ -82,7 +82,7 @@ t.test('a header that is wrong is refused, and never taken for the anonymous use
   }
 });
 
-t.test('what a refusal says holds nothing of the credentials', async (t) => {
+t.test('a refusal does not contain the credentials', async (t) => {
   for (const header of [basic('topsecret'), basic('topsecret\0:topsecret'), 'Basic topsecret!', 'topsecret']) {
     try {
       credentialsOf(header, null);

@@ -17,7 +17,7 @@ const CHUNKED = { 'Transfer-Encoding': 'chunked' };
 
 type Outcome = { readonly text: string } | { readonly error: unknown };
 
-t.test('a body comes back as its text', async (t) => {
+t.test('a body is returned as its text', async (t) => {
   for (const body of ['{}', '', '{"sql":"SELECT \'ä😀\'"}', 'x'.repeat(BYTES_MAX), '\ufeff{}', 'a\0b']) {
     const name = `${body.slice(0, 20)} (${body.length})`;
     t.same(await read(t, post(JSON_TYPE, body)), { text: body }, name);
@@ -26,14 +26,14 @@ t.test('a body comes back as its text', async (t) => {
   }
 });
 
-t.test('a body that comes byte by byte, with characters cut in two, is whole', async (t) => {
+t.test('a body that arrives byte by byte, with characters cut in two, is complete', async (t) => {
   const text = '{"sql":"äöü😀長江"}';
   const bytes = [...Buffer.from(text)].map((byte) => Uint8Array.of(byte));
   const { text: read_ } = (await readInPieces(t, bytes)) as { text: string };
   t.equal(read_, text);
 });
 
-t.test('F (Node 26): a body that lies in several chunks when it is read is whole', async (t) => {
+t.test('F (Node 26): a body that is in several chunks when it is read is complete', async (t) => {
   const pieces = ['{"sql":"', 'SELECT 1', '"}'];
   const length = pieces.join('').length;
   const server = createServer();
@@ -57,7 +57,7 @@ t.test('F (Node 26): a body that lies in several chunks when it is read is whole
   t.equal(await readJsonBytes(request, BYTES_MAX).then(String), pieces.join(''));
 });
 
-t.test('the content type is JSON in UTF-8, spelled in any way that means it', async (t) => {
+t.test('the content type is JSON in UTF-8, in any valid spelling', async (t) => {
   const types = [
     'application/json',
     'Application/JSON',
@@ -101,7 +101,7 @@ t.test('another content encoding is refused', async (t) => {
   for (const encoding of ['br', 'deflate', 'gzip, gzip', 'gzip, identity', 'utf-8', `x${'y'.repeat(1000)}`]) {
     const headers = { ...JSON_TYPE, 'Content-Encoding': encoding };
     const error = await refuses(t, post(headers, '{}'), 415, /content encoding ".*gzip is/, encoding.slice(0, 40));
-    t.ok(error.message.length < 200, 'and is not repeated at length');
+    t.ok(error.message.length < 200, 'its value is truncated in the message');
   }
   for (const encoding of ['identity', 'IDENTITY', ' identity ']) {
     t.same(await read(t, post({ ...JSON_TYPE, 'Content-Encoding': encoding }, '{}')), { text: '{}' }, encoding);
@@ -109,7 +109,7 @@ t.test('another content encoding is refused', async (t) => {
   t.same(await read(t, post({ ...JSON_TYPE, 'Content-Encoding': 'GZip' }, gzipSync('{}'))), { text: '{}' });
 });
 
-t.test('a body past the limit is refused, whether its length was told or not', async (t) => {
+t.test('a body past the limit is refused, with and without a content length', async (t) => {
   const reason = new RegExp(`larger than ${BYTES_MAX} bytes \\(--body_bytes_max\\)`);
   const long = 'x'.repeat(BYTES_MAX + 1);
   await refuses(t, post(JSON_TYPE, long), 413, reason, 'declared');
@@ -119,22 +119,22 @@ t.test('a body past the limit is refused, whether its length was told or not', a
   await refuses(t, post({ ...GZIP, ...CHUNKED }, chunks(gzipSync(long))), 413, reason, 'compressed and chunked');
 });
 
-t.test('a gzip bomb is refused before it is inflated', async (t) => {
+t.test('a gzip bomb is refused before it is decompressed', async (t) => {
   const bomb = gzipSync(Buffer.alloc(512 * 1024 * 1024));
   t.comment(`512 MiB in ${bomb.length} bytes`);
   const before = process.memoryUsage().rss;
-  // The bomb is longer than what this reader takes as sent, so that one gets more room for what is sent.
+  // The compressed bomb is longer than the limit of this reader, so this reader gets a higher limit for compressed bytes.
   await refuses(t, post(GZIP, bomb), 413, /larger than/, 'the bomb', bomb.length + 1);
-  t.ok(process.memoryUsage().rss - before < 64 * 1024 * 1024, 'no memory was taken for it');
+  t.ok(process.memoryUsage().rss - before < 64 * 1024 * 1024, 'no memory was used for it');
 });
 
-t.test('compressed bytes count as they are sent, even if they inflate to nothing', async (t) => {
+t.test('compressed bytes count as sent, even if they decompress to nothing', async (t) => {
   const nothing = gzipSync('');
   const many = Buffer.concat(Array.from({ length: Math.ceil(BYTES_MAX / nothing.length) + 1 }, () => nothing));
   await refuses(t, post({ ...GZIP, ...CHUNKED }, chunks(many)), 413, /larger than/, 'empty members');
 });
 
-t.test('what is not gzip, or not the whole of it, is refused', async (t) => {
+t.test('invalid or incomplete gzip is refused', async (t) => {
   const whole = gzipSync('{"sql":"SELECT 1"}');
   const damaged = Buffer.from(whole);
   damaged[damaged.length - 6] = (damaged[damaged.length - 6] as number) ^ 0xff;
@@ -148,7 +148,7 @@ t.test('what is not gzip, or not the whole of it, is refused', async (t) => {
   for (const [name, body] of bodies) await refuses(t, post(GZIP, body), 400, /the body is not gzip/, name);
 });
 
-t.test('a client that goes before its body is whole is told apart from a bad body', async (t) => {
+t.test('a client that disconnects before its body is complete is not reported as a bad body', async (t) => {
   const bodies: [string, Record<string, string>, Uint8Array][] = [
     ['declared', { ...JSON_TYPE, 'Content-Length': '100' }, Buffer.from('{"sql"')],
     ['chunked', { ...JSON_TYPE, ...CHUNKED }, Buffer.from('5\r\n{"sql')],
@@ -163,7 +163,7 @@ t.test('a client that goes before its body is whole is told apart from a bad bod
   }
 });
 
-t.test('B1: memory is reserved for a body as it arrives, and a body that finds none is refused', async (t) => {
+t.test('B1: memory is reserved for a body as it arrives, and a body without memory is refused', async (t) => {
   const size = 90_000;
   const plain = Buffer.alloc(size, ' ');
   const requests: [string, Buffer][] = [
@@ -179,11 +179,11 @@ t.test('B1: memory is reserved for a body as it arrives, and a body that finds n
     const small = new RequestMemory({ max: 50_000, perUserMax: 50_000 });
     const refused = await read(t, request, { reservation: small.reserve('u', 0) });
     t.match(refused, { error: { name: 'RequestMemoryError', reason: 'too many' } }, name);
-    t.ok(small.reservedBytes <= 50_000, 'it holds no more than there is');
+    t.ok(small.reservedBytes <= 50_000, 'it reserves no more than the limit');
   }
 });
 
-t.test('B1: a body that is announced and not sent holds little', async (t) => {
+t.test('B1: an announced body that is not sent reserves little memory', async (t) => {
   const memory = new RequestMemory({ max: 1_000_000, perUserMax: 1_000_000 });
   const head = requestText('POST / HTTP/1.1', { ...JSON_TYPE, 'Content-Length': `${BYTES_MAX}` });
   const { url, arrived, outcome } = await listen(t, BYTES_MAX, memory.reserve('u', 0));
@@ -214,7 +214,7 @@ function chunks(body: string | Uint8Array): Buffer {
   return Buffer.concat([...pieces, Buffer.from('0\r\n\r\n')]);
 }
 
-/** What readJsonBytes makes of a request. The client goes once the request has reached the server, if told to. */
+/** The result of readJsonBytes. With `cut`, the client disconnects once the request has reached the server. */
 async function read(
   t: Test,
   request: Uint8Array,
@@ -272,7 +272,7 @@ async function refuses(
   bytesMax?: number,
 ): Promise<HttpError> {
   const outcome = await read(t, request, bytesMax === undefined ? {} : { bytesMax });
-  const error = 'error' in outcome ? (outcome.error as HttpError) : new HttpError(200, 'it was taken');
+  const error = 'error' in outcome ? (outcome.error as HttpError) : new HttpError(200, 'it was accepted');
   t.type(error, HttpError, name);
   t.equal(error.status, status, `${name}: ${error.message}`);
   t.match(error.message, reason, name);

@@ -8,7 +8,7 @@ t.test('a certificate and its key are read', async (t) => {
   t.same(await readCertificate(certFile, keyFile), { cert, key });
 });
 
-t.test('what is wrong with them is said in one line that names the option and the file', async (t) => {
+t.test('an invalid certificate or key is an error in one line that names the option and the file', async (t) => {
   const one = await makeCertificate(t);
   const other = await makeCertificate(t);
   const bad = `${one.certFile}.bad`;

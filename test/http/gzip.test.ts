@@ -17,13 +17,13 @@ t.test('parts of any kind and length, in any order, make one gzip member', (t) =
     });
     const parts = texts.map((text) => (random(2) === 0 ? text : deflated(text)));
     const member = Buffer.concat(gzipPieces(parts));
-    // It checks the checksum and the length, and refuses what follows.
+    // The decoder checks the checksum and the length, and refuses trailing bytes.
     t.ok(gunzipSync(member).equals(Buffer.concat(texts)), `round ${round}: ${parts.length} parts`);
   }
   t.end();
 });
 
-t.test('what is compressed already is passed on as it is', (t) => {
+t.test('compressed parts are passed on unchanged', (t) => {
   const part = deflated(Buffer.alloc(1_000_000, 'abc'));
   t.ok(gzipPieces([part]).includes((part as { bytes: Uint8Array }).bytes));
   t.end();

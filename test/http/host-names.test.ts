@@ -35,7 +35,7 @@ t.test(
   },
 );
 
-t.test('C: what is no host name is refused in one line that names the option', async (t) => {
+t.test('C: an invalid host name is refused in one line that names the option', async (t) => {
   for (const option of [
     'https://a.example',
     'a.example:8000',

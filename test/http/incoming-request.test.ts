@@ -11,14 +11,14 @@ function headOf(path: string): string {
   return String(requestText(`POST ${path} HTTP/1.1`, { 'Transfer-Encoding': 'chunked', Connection: undefined }));
 }
 
-/** One that comes in the most chunks that a client can make of it. */
+/** A body in the most chunks that a client can use. */
 function inChunksOfOne(body: string): string {
   return body.replaceAll(/./g, '1\r\n$&\r\n');
 }
 
 const digits = '0123456789'.repeat(10_000);
 
-t.test('the short chunks of a body reach its reader joined', async (t) => {
+t.test('short chunks of a body reach their reader joined', async (t) => {
   const { request, socket } = await begin(t);
   socket.write(inChunksOfOne(digits));
   socket.write(`3\r\nend\r\n0\r\n\r\n`);
@@ -37,7 +37,7 @@ t.test('short and long chunks keep their order', async (t) => {
   t.equal(request.complete, true);
 });
 
-t.test('a short chunk is not held back until there are more', async (t) => {
+t.test('a short chunk is delivered without waiting for more', async (t) => {
   const { request, socket } = await begin(t);
   for (const letter of 'abc') {
     socket.write(`1\r\n${letter}\r\n`);
@@ -45,7 +45,7 @@ t.test('a short chunk is not held back until there are more', async (t) => {
   }
 });
 
-t.test('a body that is not read yet is held in few pieces, and the connection waits', async (t) => {
+t.test('a body that is not read yet is buffered in few pieces, and the connection waits', async (t) => {
   const { request, socket } = await begin(t);
   let hasClientSentAll = false;
   socket.write(`${inChunksOfOne(digits.repeat(10))}0\r\n\r\n`, () => {
@@ -58,7 +58,7 @@ t.test('a body that is not read yet is held in few pieces, and the connection wa
   t.equal(pieces.join('') === digits.repeat(10), true);
 });
 
-t.test('a reader that pauses and goes on gets all of the body', async (t) => {
+t.test('a reader that pauses and resumes gets the complete body', async (t) => {
   const { request, socket } = await begin(t);
   socket.write(`${inChunksOfOne(digits)}0\r\n\r\n`);
   const pieces: string[] = [];
@@ -71,7 +71,7 @@ t.test('a reader that pauses and goes on gets all of the body', async (t) => {
   t.equal(pieces.join(''), digits);
 });
 
-t.test('in one turn of the event loop no more is taken of a connection than is read from it at once', async (t) => {
+t.test('in one turn of the event loop no more is processed than one read of the socket returns', async (t) => {
   let ofTurn = 0;
   let most = 0;
   let all = 0;
@@ -98,7 +98,7 @@ t.test('in one turn of the event loop no more is taken of a connection than is r
   t.ok(most <= (64 * 1024) / 6 + 1, `${most} chunks`);
 });
 
-t.test('requests behind one in short chunks are handled, whether its body was read or not', async (t) => {
+t.test('requests after one in short chunks are handled, whether its body was read or not', async (t) => {
   const server = createServer({ IncomingMessage: requestClass }, (request, response) => {
     if (request.url !== '/read') {
       response.end('not read');
@@ -120,7 +120,7 @@ t.test('requests behind one in short chunks are handled, whether its body was re
   );
 });
 
-t.test('a client that goes away in the midst of short chunks ends the request', async (t) => {
+t.test('a client that disconnects during short chunks aborts the request', async (t) => {
   const { request, socket } = await begin(t);
   const errors: string[] = [];
   request.on('error', (error) => errors.push(error.message));
@@ -133,7 +133,7 @@ t.test('a client that goes away in the midst of short chunks ends the request', 
   t.strictSame(errors, ['aborted']);
 });
 
-/** A request of which the head has come. */
+/** A request whose head has arrived. */
 async function begin(t: Test, made = requestClass): Promise<{ request: IncomingMessage; socket: Socket }> {
   const server = createServer({ IncomingMessage: made });
   const socket = connectTo(await listen(t, server));

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { HttpError, httpErrors } from '#src/http/http-error.js';
 import { replyEmpty, replyError, replyJson, replyText } from '#src/http/reply.js';
 
-t.test('text is plain UTF-8 whose length is in bytes', async (t) => {
+t.test('text is plain UTF-8 with its length in bytes', async (t) => {
   const answer = await answered(t, (response) => replyText(response, 200, 'größe 😀'));
   t.equal(answer.status, 200);
   t.equal(answer.body.toString(), 'größe 😀\n');
@@ -13,7 +13,7 @@ t.test('text is plain UTF-8 whose length is in bytes', async (t) => {
   t.equal(answer.headers['cache-control'], 'no-store');
 });
 
-t.test('an error is its status, its reason as one line and its headers', async (t) => {
+t.test('an error has a status, its reason as one line, and headers', async (t) => {
   const cases: [HttpError, number, object][] = [
     [httpErrors.badRequest('bad'), 400, {}],
     [httpErrors.unauthorized('who?'), 401, { 'www-authenticate': 'Basic realm="sluice"' }],
@@ -33,19 +33,19 @@ t.test('an error is its status, its reason as one line and its headers', async (
   }
 });
 
-t.test('a reason of several lines becomes one', async (t) => {
+t.test('a reason of several lines becomes one line', async (t) => {
   const error = new HttpError(400, 'first\r\n\tsecond\n\nthird');
   t.equal(error.message, 'first second third');
 });
 
-t.test('an empty answer has no body and says so', async (t) => {
+t.test('an empty answer has no body and a length of zero', async (t) => {
   const answer = await answered(t, (response) => replyEmpty(response));
   t.equal(answer.status, 200);
   t.equal(answer.body.length, 0);
   t.equal(answer.headers['content-length'], '0');
 });
 
-t.test('JSON is the parts one after the other and a newline, be they few or many, small or large', async (t) => {
+t.test('JSON is the parts in order and a newline, for any number and size of parts', async (t) => {
   const large = Buffer.alloc(3 * 1024 * 1024, 'x');
   const bodies: (string | Uint8Array)[][] = [
     ['{', '}'],
@@ -73,7 +73,7 @@ t.test('the answer to HEAD has the length of the body and no body', async (t) =>
   t.equal(answer.body.length, 0);
 });
 
-t.test('an answer to a client that has gone does no harm', async (t) => {
+t.test('an answer to a client that disconnected does no harm', async (t) => {
   for (const reply of [
     (response: ServerResponse) => replyJson(response, ['x'.repeat(1_000_000)]),
     (response: ServerResponse) => replyText(response, 200, 'ok'),

@@ -36,7 +36,7 @@ const found = (name: string, params: string[] = [], search = '') => {
 };
 const notFound = { type: 'not found' };
 
-t.test('each path takes its own methods and names them to the others', async (t) => {
+t.test('each path accepts its own methods and lists them in other refusals', async (t) => {
   const paths: [string, ReturnType<typeof found>, string[]][] = [
     ['/v1/query', found('query'), ['POST']],
     [`/v1/query/${ID}`, found('stats', [ID]), ['GET', 'HEAD']],
@@ -56,7 +56,7 @@ t.test('each path takes its own methods and names them to the others', async (t)
   }
 });
 
-t.test('double and trailing slashes are folded', async (t) => {
+t.test('repeated and trailing slashes are ignored', async (t) => {
   for (const path of ['/v1/query/', '//v1//query', '/v1/query///', '///v1/query']) {
     t.same(match('POST', path), found('query'), path);
   }
@@ -65,7 +65,7 @@ t.test('double and trailing slashes are folded', async (t) => {
   t.same(match('GET', '//health//'), found('health'));
 });
 
-t.test('what is not a path of ours is not found', async (t) => {
+t.test('an unknown path is not found', async (t) => {
   const paths = [
     '/',
     '//',
@@ -92,13 +92,13 @@ t.test('what is not a path of ours is not found', async (t) => {
   for (const path of paths) for (const method of ['GET', 'POST']) t.same(match(method, path), notFound, path);
 });
 
-t.test('dots are no way out: a segment of them is a name like any other', async (t) => {
+t.test('dots do not leave the path: a segment of dots is an ordinary name', async (t) => {
   t.same(match('GET', '/v1/query/..'), found('stats', ['..']));
   t.same(match('GET', '/v1/query/%2e%2e'), found('stats', ['..']));
   t.same(match('GET', '/v1/query/../page/0'), found('page', ['..', `${0}`]));
 });
 
-t.test('a page number is a plain count, and what is none has no page', async (t) => {
+t.test('a page number is an unsigned integer, and other text matches no page', async (t) => {
   const page = (number: string) => match('GET', `/v1/query/${ID}/page/${number}`);
   for (const number of [0, 1, 9, 10, 999_999_999_999_999]) {
     t.same(page(`${number}`), found('page', [ID, `${number}`]));
@@ -128,14 +128,14 @@ t.test('a page number is a plain count, and what is none has no page', async (t)
   for (const number of numbers) t.same(page(number), notFound, number.slice(0, 30));
 });
 
-t.test('percent codes are decoded before the path is read', async (t) => {
+t.test('percent encoding is decoded before the path is matched', async (t) => {
   t.same(match('GET', '/he%61lth'), found('health'));
   t.same(match('POST', '/v1/%71uery'), found('query'));
   t.same(match('GET', '/v1/query/%C3%A9'), found('stats', ['é']));
   t.same(match('GET', `/v1/query/${ID}/page/%31`), found('page', [ID, `${1}`]));
 });
 
-t.test('bad percent codes and control characters are malformed, wherever they stand', async (t) => {
+t.test('invalid percent encoding and control characters are malformed at any position', async (t) => {
   const paths = [
     ...['/%', '/%1', '/%zz', '/v1/query/%', '/v1/query/%g0', '/health%', '/%u0041'],
     // Not UTF-8: a lone continuation byte, a cut sequence, an overlong slash, a surrogate.
@@ -154,13 +154,13 @@ t.test('bad percent codes and control characters are malformed, wherever they st
   for (const path of paths) t.match(match('GET', path), { type: 'malformed', reason: /percent/ }, path);
 });
 
-t.test('a target that is no path is malformed', async (t) => {
+t.test('a target that is not a path is malformed', async (t) => {
   for (const target of ['', '*', 'health', '?x', '#', 'v1/query']) {
     t.match(match('GET', target), { type: 'malformed', reason: /not a path/ }, target);
   }
 });
 
-t.test('a whole URL stands for its path, whatever host it names', async (t) => {
+t.test('an absolute URL stands for its path, with any host', async (t) => {
   t.same(match('GET', 'http://127.0.0.1:8000/health'), found('health'));
   t.same(match('POST', 'HTTPS://any.example//v1/query/'), found('query'));
   t.same(match('GET', `http://any.example/v1/query/${ID}/kill?delete=true`), found('kill', [ID], 'delete=true'));
@@ -169,7 +169,7 @@ t.test('a whole URL stands for its path, whatever host it names', async (t) => {
   t.match(match('GET', 'ftp://any.example/health'), { type: 'malformed' });
 });
 
-t.test('a query string changes no route, and is handed over', async (t) => {
+t.test('a query string does not change the route, and is passed on', async (t) => {
   t.same(match('GET', '/health?a=b&%'), found('health', [], 'a=b&%'));
   t.same(match('POST', '/v1/query?delete=true'), found('query', [], 'delete=true'));
   t.same(match('GET', '/ready?'), found('ready'));

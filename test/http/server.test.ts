@@ -18,11 +18,11 @@ import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 
-/** It is received at once; a request without a body waits for its turn. */
+/** A body of a statement is received at once; a request without a body waits for its turn. */
 const smallPost = 'POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}';
 const CHUNKED_JSON = { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' };
 
-/** Elsewhere, 127.0.0.1 is the only address of a machine to itself. */
+/** Outside of Linux, 127.0.0.1 is the only loopback address. */
 const linuxOnly = { skip: process.platform !== 'linux' };
 
 const OPTIONS: ServerOptions = {
@@ -39,7 +39,7 @@ const OPTIONS: ServerOptions = {
   cors: null,
 };
 
-/** What a handler is told of its route. */
+/** The arguments that the router passes to a handler. */
 interface SeenRoute {
   readonly name: string;
   readonly id?: string;
@@ -62,7 +62,7 @@ const table: readonly [name: string, methods: readonly string[], path: string][]
 
 type Handle = (route: SeenRoute, request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 
-t.test('a route is handled, and what is none is refused with its reason', async (t) => {
+t.test('a known route is handled, and an unknown one is refused with the reason', async (t) => {
   const { url } = await start(t, (route, _request, response) => replyText(response, 200, JSON.stringify(route)));
   const cases: [string, number, string | RegExp][] = [
     ['GET /health HTTP/1.1', 200, '{"name":"health"}'],
@@ -79,11 +79,11 @@ t.test('a route is handled, and what is none is refused with its reason', async 
     t.equal(replies[0]?.status, status, line);
     t.match(replies[0]?.body, body, line);
     if (status !== 200) t.equal(replies[0]?.headers.get('content-type'), 'text/plain; charset=utf-8');
-    if (status === 405) t.ok(replies[0]?.headers.get('allow'), 'Allow is given');
+    if (status === 405) t.ok(replies[0]?.headers.get('allow'), 'the Allow header is present');
   }
 });
 
-t.test('a refusal leaves the connection open, unless a body is still on its way', async (t) => {
+t.test('a refusal keeps the connection open, unless a body is still arriving', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
   const keep = { Connection: 'keep-alive' };
   const lines = ['GET /nothing HTTP/1.1', 'PUT /health HTTP/1.1', 'GET /% HTTP/1.1', 'GET /health HTTP/1.1'];
@@ -98,7 +98,7 @@ t.test('a refusal leaves the connection open, unless a body is still on its way'
   t.equal(unread.replies[0]?.headers.get('connection'), 'close');
 });
 
-t.test('a defect is answered with an id under which the log has it, and with nothing of its inside', async (t) => {
+t.test('a defect is answered with an id that also appears in the log, without internal details', async (t) => {
   const throwers: Handle[] = [
     () => {
       throw new TypeError('the secret reason');
@@ -118,29 +118,29 @@ t.test('a defect is answered with an id under which the log has it, and with not
     );
     t.equal(replies[0]?.status, 500);
     const id = /^a defect of the server, logged as ([0-9a-f]{12})$/.exec(replies[0]?.body ?? '')?.[1];
-    t.ok(id, 'the body names an id');
+    t.ok(id, 'the body contains an id');
     t.equal(events.length, 1);
     const event = events[0] as ServiceEvent & { type: 'request_failed' };
     t.match(event, { type: 'request_failed', defect: id, method: 'GET', error: { message: 'the secret reason' } });
     t.match(event.error.stack, /server\.test/, 'the log has the stack');
-    t.match(event.path, /^\/v1\/query\/i{100}/, 'what may have a password in it is left out');
-    t.ok(event.path.length <= 200, 'a long path is cut for the log');
+    t.match(event.path, /^\/v1\/query\/i{100}/, 'text that may contain a password is omitted');
+    t.ok(event.path.length <= 200, 'a long path is truncated in the log');
     t.notMatch(replies[0]?.body, /secret|Error|at /);
   }
 });
 
-t.test('a defect after the head has been sent cuts the answer off, so that it cannot be taken for whole', async (t) => {
+t.test('a defect after the head has been sent cuts the answer off, so that it does not look complete', async (t) => {
   const { url, events } = await start(t, (_route, _request, response) => {
     response.writeHead(200, { 'Content-Length': 100 });
     response.write('half');
     throw new Error('late');
   });
   const { replies } = await exchange(url, requestText('GET /health HTTP/1.1'));
-  t.same(replies, [], 'no whole answer');
+  t.same(replies, [], 'no complete answer');
   t.equal(events.length, 1, 'it is logged');
 });
 
-t.test('a request whose client has gone is answered to nobody and logged as no defect', async (t) => {
+t.test('a request of a client that disconnected gets no answer and is not logged as a defect', async (t) => {
   const signals = new EventEmitter<{ seen: []; over: [unknown] }>();
   const { url, events } = await start(t, async (_route, request) => {
     signals.emit('seen');
@@ -158,12 +158,12 @@ t.test('a request whose client has gone is answered to nobody and logged as no d
   socket.destroy();
   t.type((await over)[0], RequestAbortedError);
   const { replies } = await exchange(url, requestText('GET /% HTTP/1.1'));
-  t.equal(replies[0]?.status, 400, 'the server goes on');
+  t.equal(replies[0]?.status, 400, 'the server continues');
   t.match(events, [{ type: 'request_refused', path: '/%' }]);
   t.equal(events.length, 1);
 });
 
-t.test('what is not HTTP gets 400 and the end of its connection', async (t) => {
+t.test('invalid HTTP gets 400 and closes the connection', async (t) => {
   const { url, seen } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
   const body = { 'Content-Type': 'application/json' };
   const requests: [string, string | Buffer][] = [
@@ -196,7 +196,7 @@ t.test('what is not HTTP gets 400 and the end of its connection', async (t) => {
     t.equal(replies.length, 1, name);
     t.match(replies[0], { status: 400, body: /^the request (is not HTTP|has no Host header)$/ }, name);
     t.equal(replies[0]?.headers.get('connection'), 'close', name);
-    t.equal(seen.length, before, `${name}: no handler has seen it`);
+    t.equal(seen.length, before, `${name}: no handler is called`);
   }
 });
 
@@ -230,10 +230,10 @@ t.test('D6: more than one Host header, or one with an invalid value, gets 400', 
   for (const [head, body] of bad) {
     const { replies } = await exchange(url, `GET /health ${head}\r\n\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n`);
     t.match(replies, [{ status: 400, body }], head);
-    t.equal(replies.length, 1, `${head}: nothing is read behind it`);
+    t.equal(replies.length, 1, `${head}: nothing after it is read`);
     t.equal(replies[0]?.headers.get('connection'), 'close', head);
   }
-  t.same(seen, [], 'no handler has seen them');
+  t.same(seen, [], 'no handler is called');
   const hosts = [
     'a',
     'a:8000',
@@ -253,7 +253,7 @@ t.test('D6: more than one Host header, or one with an invalid value, gets 400', 
   }
 });
 
-t.test('D6: CONNECT is refused in words, behind the answers to what came before it', async (t) => {
+t.test('D6: CONNECT is refused with a reason, after the answers to earlier requests', async (t) => {
   const waiting: ServerResponse[] = [];
   const certificate = await makeCertificate(t);
   for (const tls of [null, certificate]) {
@@ -270,7 +270,7 @@ t.test('D6: CONNECT is refused in words, behind the answers to what came before 
       socket.on('error', reject);
       socket.on('end', () => resolve(text));
       socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(2));
-      // What follows a CONNECT is for the tunnel.
+      // Bytes after a CONNECT belong to the tunnel.
       socket.write('CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n');
       socket.write(Buffer.alloc(100_000, 'x'));
       let answered = 0;
@@ -295,7 +295,7 @@ t.test('D6: CONNECT is refused in words, behind the answers to what came before 
   t.match(replies, [{ status: 501 }], 'as the first request');
 });
 
-t.test('D6: a request for another protocol is answered as if it did not ask for one', async (t) => {
+t.test('D6: a request with Upgrade is answered as if it had none', async (t) => {
   const { url } = await start(t, async (_route, request, response) => {
     replyText(response, 200, request.method === 'POST' ? String(await readJsonBytes(request, MIB)) : 'ok');
   });
@@ -303,7 +303,7 @@ t.test('D6: a request for another protocol is answered as if it did not ask for 
   const web = requestText('GET /health HTTP/1.1', { ...keep, Upgrade: 'websocket' });
   const { replies } = await exchange(url, Buffer.concat([web, requestText('GET /health HTTP/1.1')]));
   t.match(replies, [{ status: 200, body: 'ok' }]);
-  t.equal(replies[0]?.headers.get('connection'), 'close', 'the client learns that nothing behind it was read');
+  t.equal(replies[0]?.headers.get('connection'), 'close', 'the client learns that nothing after it was read');
   const h2c = { ...keep, Upgrade: 'h2c', 'HTTP2-Settings': 'AAMAAABkAARAAAAAAAIAAAAA' };
   const json = { ...h2c, 'Content-Type': 'application/json' };
   const requests = [
@@ -336,7 +336,7 @@ t.test('a request line or headers past the limit get 431', async (t) => {
     t.match(replies, [{ status: 431, body: /--header_bytes_max/ }], name);
   }
   const { replies } = await exchange(url, requestText(`GET /health?${'a'.repeat(15_000)} HTTP/1.1`));
-  t.equal(replies[0]?.status, 200, 'what is below the limit is taken');
+  t.equal(replies[0]?.status, 200, 'a request below the limit is accepted');
 });
 
 t.test('a request that does not arrive in time gets 408', async (t) => {
@@ -361,7 +361,7 @@ t.test('a request that does not arrive in time gets 408', async (t) => {
   await Promise.all(exchanges);
 });
 
-t.test('a refused request that never comes to its end gets no second answer', async (t) => {
+t.test('a refused request that never completes gets no second answer', async (t) => {
   const refuse = (): never => {
     throw httpErrors.badRequest('no');
   };
@@ -372,7 +372,7 @@ t.test('a refused request that never comes to its end gets no second answer', as
   t.equal(replies.length, 1);
 });
 
-t.test('a client that drips its request is not let drip for ever', async (t) => {
+t.test('a client that sends its request in small pieces has a time limit', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
     requestTimeoutMs: 500,
   });
@@ -385,7 +385,7 @@ t.test('a client that drips its request is not let drip for ever', async (t) => 
   t.equal(replies[0]?.status, 408);
 });
 
-t.test('a connection on which nothing happens is closed', async (t) => {
+t.test('an idle connection is closed', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'), {
     httpIdleMs: 500,
   });
@@ -395,7 +395,7 @@ t.test('a connection on which nothing happens is closed', async (t) => {
   t.same(silent.replies, []);
 });
 
-t.test('a client that still sends a refused body gets to read the refusal', async (t) => {
+t.test('a client that continues to send a refused body can read the refusal', async (t) => {
   const { url } = await start(t, async (_route, request, response) => {
     if (request.method === 'GET') throw httpErrors.notFound('nothing');
     replyText(response, 200, String(await readJsonBytes(request, MIB)));
@@ -410,7 +410,7 @@ t.test('a client that still sends a refused body gets to read the refusal', asyn
   for (const [name, headers, frame, status] of bodies) {
     const { replies } = await exchange(url, async (socket) => {
       socket.write(requestText('POST /v1/query HTTP/1.1', headers));
-      // As simple clients do, it sends all there is before it reads what was answered.
+      // Like a simple client, it sends everything before it reads the answer.
       socket.pause();
       for (let sent = 0; sent < length && !socket.destroyed; sent += piece.length) await written(socket, frame(piece));
       socket.resume();
@@ -420,7 +420,7 @@ t.test('a client that still sends a refused body gets to read the refusal', asyn
   }
 });
 
-t.test('a refused client that never stops sending is cut off', async (t) => {
+t.test('a refused client that never stops sending is disconnected', async (t) => {
   const { url } = await start(t, (_route, request) => readJsonBytes(request, MIB).then(() => {}));
   const begin = performance.now();
   const { replies } = await exchange(url, (socket) => {
@@ -437,7 +437,7 @@ t.test('a refused client that never stops sending is cut off', async (t) => {
   t.ok(performance.now() - begin < 20_000);
 });
 
-t.test('a connection that sends too far ahead of its answers is closed, and others are not', async (t) => {
+t.test('a connection that pipelines too many requests is closed, and others are not', async (t) => {
   let waiting = 0;
   const { url } = await start(t, () => {
     waiting++;
@@ -458,7 +458,7 @@ t.test('a connection that sends too far ahead of its answers is closed, and othe
 });
 
 t.test(
-  'F (Node 24, 26): when a connection ends, every request on it is told once, the ones that wait in line as well',
+  'F (Node 24, 26): when a connection ends, every request on it gets one close event, pipelined ones included',
   async (t) => {
     const responses: ServerResponse[] = [];
     const closes: number[] = [];
@@ -481,30 +481,27 @@ t.test(
   },
 );
 
-t.test(
-  'B (attack): of requests sent ahead, one without a body is served when the one before it is answered',
-  async (t) => {
-    const responses: ServerResponse[] = [];
-    const { url } = await start(t, (_route, _request, response) => {
-      responses.push(response);
-    });
-    const socket = connectTo(url);
-    t.teardown(() => socket.destroy());
-    socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3));
-    for (let served = 1; served <= 3; served++) {
-      await until(
-        () => responses.length,
-        (count) => count >= served,
-      );
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      t.equal(responses.length, served);
-      replyText(responses[served - 1] as ServerResponse, 200, 'ok');
-    }
-  },
-);
+t.test('B (attack): a pipelined request without a body is handled when the previous one is answered', async (t) => {
+  const responses: ServerResponse[] = [];
+  const { url } = await start(t, (_route, _request, response) => {
+    responses.push(response);
+  });
+  const socket = connectTo(url);
+  t.teardown(() => socket.destroy());
+  socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3));
+  for (let served = 1; served <= 3; served++) {
+    await until(
+      () => responses.length,
+      (count) => count >= served,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    t.equal(responses.length, served);
+    replyText(responses[served - 1] as ServerResponse, 200, 'ok');
+  }
+});
 
-t.test('B (attack): requests that are sent ahead on all connections share one memory', async (t) => {
-  // Three quarters of it are for the one address of this test.
+t.test('B (attack): pipelined requests of all connections share one memory limit', async (t) => {
+  // The single address of this test may use three quarters of it.
   const { url, server, seen } = await start(t, () => {}, { pipelinedBytesMax: 84 * 1024 });
   const head = `GET /health HTTP/1.1\r\nHost: localhost\r\nX-Filler: ${'x'.repeat(10_000)}\r\n\r\n`;
   const closed: number[] = [];
@@ -514,7 +511,7 @@ t.test('B (attack): requests that are sent ahead on all connections share one me
     socket.once('close', () => closed.push(number));
     return socket;
   });
-  // There is room for three beside the first on each.
+  // There is room for three requests besides the first of each connection.
   const [first, second, third, fourth] = sockets as [Socket, Socket, Socket, Socket];
   first.write(head.repeat(4));
   await new Promise((resolve) => setTimeout(resolve, 50));
@@ -524,22 +521,22 @@ t.test('B (attack): requests that are sent ahead on all connections share one me
     () => closed.length,
     (count) => count > 0,
   );
-  t.strictSame(closed, [3], 'the one that sends one more is closed');
-  // All four were accepted by then, as the first request of each is handled, and the fourth is gone.
+  t.strictSame(closed, [3], 'the connection that sends one more is closed');
+  // By then all four were accepted, because the first request of each is handled, and the fourth is closed.
   await until(() => seen.length === 4 && server.connections === 3);
   first.destroy();
   await until(
     () => server.connections,
     (count) => count === 2,
   );
-  // The memory is given back a turn of the event loop after the connection is gone.
+  // The memory is released one turn of the event loop after the connection is closed.
   await new Promise(setImmediate);
   second.write(head.repeat(3));
   await new Promise((resolve) => setTimeout(resolve, 50));
-  t.strictSame(closed, [3, 0], 'the memory of a connection that ends is free for others');
+  t.strictSame(closed, [3, 0], 'the memory of a closed connection is available to others');
 });
 
-t.test('requests that are sent ahead from one address leave memory for those of another', linuxOnly, async (t) => {
+t.test('pipelined requests of one address leave memory for those of another', linuxOnly, async (t) => {
   const { url } = await start(t, () => {}, { pipelinedBytesMax: 100 * 1024, pipelinedRequestsMax: 100 });
   const port = Number(new URL(url).port);
   const request = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
@@ -557,7 +554,7 @@ t.test('requests that are sent ahead from one address leave memory for those of 
     () => ended,
     (count) => count >= 14,
   );
-  t.ok(ended < 20, 'some of it is for this address');
+  t.ok(ended < 20, 'some of the memory is for this address');
   const other = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2' });
   t.teardown(() => other.destroy());
   let isClosed = false;
@@ -565,20 +562,20 @@ t.test('requests that are sent ahead from one address leave memory for those of 
     isClosed = true;
   });
   other.write(request.repeat(3));
-  // A round trip later, the server has seen the three.
+  // After another round trip, the server has received the three.
   await exchange(url, 'GET /% HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
   await new Promise((resolve) => setTimeout(resolve, 50));
-  t.notOk(isClosed, 'another address finds room');
+  t.notOk(isClosed, 'another address gets memory');
 });
 
-t.test('a refusal that closes the connection waits for the answers to the requests before it', async (t) => {
+t.test('a refusal that closes the connection waits for the answers to earlier requests', async (t) => {
   const { url, seen } = await start(t, async (_route, _request, response) => {
     await new Promise((resolve) => setTimeout(resolve, 50));
     replyText(response, 200, 'ok');
   });
   const keep = { Connection: 'keep-alive' };
   const good = requestText('GET /health HTTP/1.1', keep);
-  // The rest of its body never comes.
+  // The rest of its body never arrives.
   const bad = requestText('POST /nothing HTTP/1.1', { ...keep, 'Content-Length': '9' }, '{}');
   const { replies } = await exchange(url, Buffer.concat([good, good, good, bad]));
   t.strictSame(
@@ -588,7 +585,7 @@ t.test('a refusal that closes the connection waits for the answers to the reques
   t.equal(seen.length, 3);
 });
 
-t.test('a request with a body that is none of a statement is handled when the one before it is answered', async (t) => {
+t.test('a request with a body that is not a statement is handled when the previous one is answered', async (t) => {
   const responses: ServerResponse[] = [];
   const { url, seen } = await start(t, (_route, _request, response) => {
     responses.push(response);
@@ -629,7 +626,7 @@ t.test('pipelined requests are answered in order', async (t) => {
   );
 });
 
-t.test('a request that is whole keeps its connection, be it refused or not', async (t) => {
+t.test('a complete request keeps its connection, whether refused or not', async (t) => {
   const { url } = await start(t, async (_route, request, response) => {
     const text = String(await readJsonBytes(request, MIB));
     if (text === 'bad') throw httpErrors.badRequest('no');
@@ -646,7 +643,7 @@ t.test('a request that is whole keeps its connection, be it refused or not', asy
     const statuses = requests.map((request) =>
       request.includes('text/plain') ? 415 : request.includes('bad') ? 400 : 200,
     );
-    // In one chunk, as clients send what is small.
+    // In one chunk, as clients send small bodies.
     const { replies } = await exchange(url, Buffer.concat(requests), { replies: requests.length });
     t.strictSame(
       replies.map(({ status }) => status),
@@ -656,14 +653,14 @@ t.test('a request that is whole keeps its connection, be it refused or not', asy
   }
 });
 
-t.test('a good request and garbage behind it: the good one is answered', async (t) => {
+t.test('a valid request followed by garbage is answered', async (t) => {
   const { url } = await start(t, (_route, _request, response) => replyText(response, 200, 'ok'));
   const good = requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' });
   const { replies } = await exchange(url, Buffer.concat([good, Buffer.from('garbage\r\n\r\n')]));
   t.match(replies, [{ status: 200 }, { status: 400 }]);
 });
 
-t.test('HTTP/1.0, Expect: 100-continue and HEAD are answered as they should be', async (t) => {
+t.test('HTTP/1.0, Expect: 100-continue and HEAD are answered correctly', async (t) => {
   const { url } = await start(t, async (route, request, response) => {
     replyText(response, 200, route.name === 'query' ? String(await readJsonBytes(request, MIB)) : 'ok');
   });
@@ -684,21 +681,37 @@ t.test('HTTP/1.0, Expect: 100-continue and HEAD are answered as they should be',
   t.match(head.text, /^HTTP\/1\.1 200 .*\r\n\r\n$/s, 'a head without a body');
 });
 
-t.test('two servers cannot listen on one port, and the second says so', async (t) => {
+t.test('two servers cannot listen on one port, and the second fails with the reason', async (t) => {
   const { url } = await start(t, () => {});
   const port = Number(new URL(url).port);
   const second = new HttpServer({ ...OPTIONS, httpHandlerPort: port }, {} as Site, () => {});
   await t.rejects(second.listen(), { message: /EADDRINUSE.*--http_handler_port$/, cause: { code: 'EADDRINUSE' } });
 });
 
-t.test('the address is a URL, for IPv6 too', async (t) => {
+t.test('the address is a URL, also for IPv6', async (t) => {
   const server = new HttpServer({ ...OPTIONS, httpHandlerHost: '::1' }, {} as Site, () => {});
   const url = await server.listen();
   t.match(url, /^http:\/\/\[::1\]:\d+$/);
   await server.close(0);
 });
 
-t.test('the end of the server ends open connections', async (t) => {
+t.test('loopback addresses are recognised', async (t) => {
+  const hosts: [string, boolean][] = [
+    ['127.0.0.1', true],
+    ['127.1.2.3', true],
+    ['::1', true],
+    ['localhost', true],
+    ['::ffff:127.0.0.1', true],
+    ['0.0.0.0', false],
+    ['::', false],
+  ];
+  for (const [httpHandlerHost, isLoopback] of hosts) {
+    const { server } = await start(t, () => {}, { httpHandlerHost });
+    t.equal(server.isLoopback, isLoopback, httpHandlerHost);
+  }
+});
+
+t.test('the end of the server closes open connections', async (t) => {
   const { url, server } = await start(t, () => {});
   const waiting = exchange(url, requestText('GET /health HTTP/1.1'));
   await new Promise<void>((resolve) => {
@@ -710,7 +723,7 @@ t.test('the end of the server ends open connections', async (t) => {
   t.same((await waiting).replies, []);
 });
 
-t.test('it knows when no connection is open any more, be they encrypted or about to be', async (t) => {
+t.test('empty() waits for all connections, with TLS too, also during a TLS handshake', async (t) => {
   const certificate = await makeCertificate(t);
   for (const tls of [null, certificate]) {
     const { url, server } = await start(t, (_, _request, response) => replyText(response, 200, 'ok'), {
@@ -725,47 +738,44 @@ t.test('it knows when no connection is open any more, be they encrypted or about
     await once(asking, 'data');
     asking.destroy();
     await once(asking, 'close');
-    // Timers of one duration fire in the order in which they were set.
+    // Timers of equal duration fire in the order in which they were set.
     let isOver = false;
     const isEarly = new Promise((resolve) => setTimeout(() => resolve(isOver), 50));
     await server.empty(50);
     isOver = true;
-    t.equal(await isEarly, false, 'one is left, and that long it is waited for');
+    t.equal(await isEarly, false, 'with one connection left it waits for the time limit');
     const begin = performance.now();
     const empty = server.empty(60_000);
     silent.destroy();
     await empty;
-    // Without the closing it would be 60 s.
+    // If the connection stayed open, it would take 60 s.
     t.ok(performance.now() - begin < 30_000);
   }
 });
 
-t.test(
-  'one that drains answers all requests of a connection, and says with the last that it is the last',
-  async (t) => {
-    const waiting: ServerResponse[] = [];
-    const { url, server } = await start(t, (_route, _request, response) => {
-      waiting.push(response);
-    });
-    const count = async (number: number): Promise<void> => {
-      await until(() => waiting.length >= number);
-    };
-    const { replies } = await exchange(url, async (socket) => {
-      socket.write(smallPost.repeat(2));
-      await count(2);
-      server.drain();
-      socket.write(smallPost);
-      await count(3);
-      for (const response of waiting) replyText(response, 200, 'ok');
-    });
-    t.strictSame(
-      replies.map(({ headers }) => headers.get('connection')),
-      ['keep-alive', 'keep-alive', 'close'],
-    );
-  },
-);
+t.test('a draining server answers all requests of a connection and closes it with the last answer', async (t) => {
+  const waiting: ServerResponse[] = [];
+  const { url, server } = await start(t, (_route, _request, response) => {
+    waiting.push(response);
+  });
+  const count = async (number: number): Promise<void> => {
+    await until(() => waiting.length >= number);
+  };
+  const { replies } = await exchange(url, async (socket) => {
+    socket.write(smallPost.repeat(2));
+    await count(2);
+    server.drain();
+    socket.write(smallPost);
+    await count(3);
+    for (const response of waiting) replyText(response, 200, 'ok');
+  });
+  t.strictSame(
+    replies.map(({ headers }) => headers.get('connection')),
+    ['keep-alive', 'keep-alive', 'close'],
+  );
+});
 
-t.test('one that closes answers what has come, and waits no longer than it is told', async (t) => {
+t.test('a closing server answers received requests within its time limit', async (t) => {
   for (const answers of [true, false]) {
     const responses: ServerResponse[] = [];
     const { url, server } = await start(t, (_route, _request, response) => {
@@ -776,7 +786,7 @@ t.test('one that closes answers what has come, and waits no longer than it is to
     const begin = performance.now();
     const closed = server.close(answers ? 60_000 : 300);
     await new Promise((resolve) => setTimeout(resolve, 100));
-    await t.rejects(once(connectTo(url), 'connect'), { code: 'ECONNREFUSED' }, 'nobody else is let in');
+    await t.rejects(once(connectTo(url), 'connect'), { code: 'ECONNREFUSED' }, 'no new connection is accepted');
     if (answers) replyText(responses[0] as ServerResponse, 200, 'ok');
     await closed;
     const tookMs = performance.now() - begin;
@@ -785,16 +795,16 @@ t.test('one that closes answers what has come, and waits no longer than it is to
   }
 });
 
-t.test('the end of the server ends connections that have not yet agreed on their encryption', async (t) => {
+t.test('the end of the server closes connections during their TLS handshake', async (t) => {
   const { url, server } = await start(t, () => {}, { certificate: await makeCertificate(t) });
   const silent = connectTo(url).on('error', () => {});
   await once(silent, 'connect');
-  // The server takes connections in order.
+  // The server accepts connections in order.
   const asking = connectTls({ port: Number(new URL(url).port), rejectUnauthorized: false }).on('error', () => {});
   await once(asking, 'secureConnect');
   const begin = performance.now();
   await server.close(0);
-  // Usually some milliseconds; the time of a request, 30 s, would end the connection too.
+  // Usually some milliseconds. The request timeout of 30 s would close the connection too.
   t.ok(performance.now() - begin < 10_000);
 });
 

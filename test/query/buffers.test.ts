@@ -126,22 +126,22 @@ t.test('a share counts what is its own, and gives it back for good', async (t) =
   t.strictSame([buffers.reservedBytes, buffers.heldBytes], [500, 50]);
 });
 
-t.test('it is told when there may be room that there was not, and only then', async (t) => {
+t.test('onRoom is called when there may be new room, and only then', async (t) => {
   const buffers = buffersOf();
   const share = new MemoryReservation(buffers, 'u');
-  let told: number[] = [];
-  buffers.onRoom = () => told.push(buffers.reservedBytes);
+  let calls: number[] = [];
+  buffers.onRoom = () => calls.push(buffers.reservedBytes);
   share.set(1_000, 0);
   share.set(1_000, 500);
   share.set(1_000, 0);
   share.set(2_000, 0);
-  t.strictSame(told, [], 'it was not less that was set aside');
+  t.strictSame(calls, [], 'it was not less that was set aside');
   share.set(1_500, 0);
-  t.strictSame(told, [1_500], 'it is counted before');
-  told = [];
+  t.strictSame(calls, [1_500], 'it is counted before');
+  calls = [];
   share.close();
   share.close();
-  t.strictSame(told, [0]);
+  t.strictSame(calls, [0]);
 });
 
 t.test('whatever queries come, grow, shrink and go, the sums are right and the budget is kept', async (t) => {

@@ -277,6 +277,17 @@ t.test('rows that are handed out are given back as credit', async (t) => {
   stage.query.cancel(causes.cancelled());
 });
 
+t.test('the last rows of a result give no credit: the worker has no use for it', async (t) => {
+  const stage = new Stage();
+  const observer = stage.start();
+  observer.rows(batchOf(['[1]', '[2]', '[3]', '[4]']), false, true);
+  observer.ended(outcome, 0);
+  t.equal((await stage.page(0)).rows.count, 3);
+  t.equal((await stage.page(1)).next, null);
+  t.strictSame(stage.credits, []);
+  t.end();
+});
+
 t.test('an empty poll gives no credit', async (t) => {
   const clock = installFakeClock(t);
   const stage = new Stage({ waitMs: 1 });
@@ -597,7 +608,7 @@ t.test('E (scan_progress): it says whether the database has given a count, and w
   t.strictSame(
     scan(),
     { rows: 0, bytes: 0, known: true, estimatedRows: 100 },
-    'an estimate that is not told again stays',
+    'an estimate that is not repeated stays',
   );
   observer.examined(60, 90);
   observer.examined(null, null);
@@ -752,7 +763,7 @@ t.test(
     stage.query.rowBuffer.sent(two.rows);
     t.strictSame(await lengths(), [0, second, third, fourth, fifth]);
 
-    // Whoever has been given a page takes it in the same turn, or has no more use for it.
+    // A page is used in the turn in which it is given out, or not at all.
     const same = await stage.page(2);
     await stage.page(3);
     stage.query.rowBuffer.sending(same.rows);
@@ -875,7 +886,7 @@ t.test(
     const spilled = reserved(true);
     spilled.query.ended(outcome, 2);
     spilled.query.released();
-    t.equal(spilled.memory.reservedBytes, 100, 'what becomes of rows on disk may have to be told yet');
+    t.equal(spilled.memory.reservedBytes, 100, 'a loss of rows on disk may have to be reported yet');
     spilled.query.rows(batchOf(['[1]', '[2]']), true);
     t.equal(spilled.memory.reservedBytes, 10);
 
@@ -1076,7 +1087,7 @@ t.test('rows on disk count as results once, when they are put there, and as spil
 });
 
 t.test('rows that are lost after the end make a success a failure, which says that it took effect', async (t) => {
-  for (const [sql, told] of [
+  for (const [sql, outcomeOfSql] of [
     ['SELECT 1', 'rolled_back'],
     ['INSERT INTO t VALUES (1) RETURNING a', 'committed'],
   ] as const) {
@@ -1086,7 +1097,7 @@ t.test('rows that are lost after the end make a success a failure, which says th
     observer.ended(outcome, 2);
     const first = await stage.page(0);
     const poll = stage.page(1);
-    const lost = failureOf(causes.spillFailed('gone'), told);
+    const lost = failureOf(causes.spillFailed('gone'), outcomeOfSql);
     observer.failed(lost);
     const page = await poll;
     t.strictSame(page.state, { name: 'Failed', failure: lost });
@@ -1103,7 +1114,7 @@ t.test('rows that are lost after the end make a success a failure, which says th
 });
 
 t.test('a removal while rows are to come gives all back, and answers who waits', async (t) => {
-  for (const [sql, told] of [
+  for (const [sql, outcomeOfSql] of [
     ['SELECT 1', 'rolled_back'],
     ['CALL p()', 'committed'],
   ] as const) {
@@ -1113,7 +1124,7 @@ t.test('a removal while rows are to come gives all back, and answers who waits',
     observer.ended(outcome, 2);
     const poll = stage.page(0);
     stage.query.remove(causes.expired(60));
-    t.match((await poll).state, { name: 'Failed', failure: { code: 90003, outcome: told } });
+    t.match((await poll).state, { name: 'Failed', failure: { code: 90003, outcome: outcomeOfSql } });
     t.equal(stage.cancels, 1, 'the disk is given back');
     t.equal(stage.buffers.reservedBytes, 0);
     t.equal(stage.buffers.heldBytes, 0);
@@ -1154,7 +1165,7 @@ t.test('a time limit that the client has asked for is called so', async (t) => {
 });
 
 t.test('a cancel says what it has left: nothing before the start, nothing of a read, or nobody knows', async (t) => {
-  for (const [sent, sql, isStandalone, told] of [
+  for (const [sent, sql, isStandalone, expected] of [
     [false, 'INSERT INTO t VALUES (1)', true, { outcome: 'not_started', retryable: true }],
     [false, 'INSERT INTO t VALUES (1)', false, { outcome: 'not_started', retryable: true }],
     [true, 'SELECT 1', true, { outcome: 'rolled_back', retryable: true }],
@@ -1164,12 +1175,16 @@ t.test('a cancel says what it has left: nothing before the start, nothing of a r
     const stage = new Stage();
     stage.start(sent, sql, isStandalone);
     stage.query.cancel(causes.cancelled());
-    t.match(stage.query.snapshot().state, { failure: { code: 90002, ...told } }, `${sent}, ${sql}, ${isStandalone}`);
+    t.match(
+      stage.query.snapshot().state,
+      { failure: { code: 90002, ...expected } },
+      `${sent}, ${sql}, ${isStandalone}`,
+    );
     t.equal(stage.cancels, 1);
   }
 });
 
-t.test('the place of a statement in its queue is told while it waits', async (t) => {
+t.test('the position of a statement in its queue is reported while it waits', async (t) => {
   const stage = new Stage();
   const observer = stage.start(false);
   t.equal(stage.query.snapshot().stats.queue, null);
@@ -1215,9 +1230,9 @@ t.test('the database is asked for its progress while anybody listens for it', as
   const clock = installFakeClock(t);
   const stage = new Stage();
   const observer = stage.start();
-  let told = 0;
+  let emitted = 0;
   const count = (): void => {
-    told++;
+    emitted++;
   };
   clock.tick(5_000);
   stage.query.askProgress();
@@ -1229,7 +1244,7 @@ t.test('the database is asked for its progress while anybody listens for it', as
   observer.examined(7, null);
   observer.rows(batchOf(['[1]']), false);
   observer.spilled(1, 3);
-  t.equal(told, 3);
+  t.equal(emitted, 3);
   stage.query.off('progress', count);
   clock.tick(5_000);
   stage.query.askProgress();

@@ -74,7 +74,7 @@ t.test('D5: this Node is one that package.json allows, down to its last number',
   }
 });
 
-t.test('D5: a port in use is told before anything is installed, with the option that helps', async (t) => {
+t.test('D5: a port in use is reported before anything is installed, with the option that helps', async (t) => {
   const holder = createServer().listen(0, '127.0.0.1');
   await once(holder, 'listening');
   t.teardown(() => holder.close());

@@ -11,7 +11,7 @@ function linesOf(sluice: SluiceProcess, msg: string): Line[] {
   return lines.map((line) => JSON.parse(line) as Line).filter((line) => line['msg'] === msg);
 }
 
-/** The log is written behind the answers. */
+/** Log lines are written after the answers are sent. */
 function untilLogged(sluice: SluiceProcess, msg: string, count: number): Promise<Line[]> {
   return until(
     () => linesOf(sluice, msg),
@@ -58,12 +58,12 @@ t.test('D3: each statement is one line at info', async (t) => {
     { ...common, query: slow.json.id, state: 'Succeeded', rows: 1 },
   ]);
   t.equal(lines.length, 3);
-  t.ok(Number(lines[2]?.['runningMs']) >= 150, 'the time that it ran');
+  t.ok(Number(lines[2]?.['runningMs']) >= 150, 'the running time');
   const mine = sluice
     .log()
     .split('\n')
     .filter((line) => line.includes(reply.json.id));
-  t.equal(mine.length, 1, 'one line and not three');
+  t.equal(mine.length, 1, 'one line, not three');
   t.notMatch(sluice.log(), /marker|SELECT/, 'no SQL');
 });
 
@@ -74,7 +74,7 @@ t.test('D3: the line of a statement has its SQL with --log_sql', async (t) => {
   t.match(await untilLogged(sluice, 'query_settled', 1), [{ sql: 'SELECT 1', requestId: /^[0-9a-f]{12}-[0-9]+$/ }]);
 });
 
-t.test('D3: the time in the queue is told apart from the time that a statement ran', async (t) => {
+t.test('D3: the queue time of a statement is logged separately from its running time', async (t) => {
   const sluice = await startSluice(['--mysql_url', server.url, '--connections_max', '1']);
   t.teardown(() => sluice.stop());
   const slow = { sql: 'SELECT SLEEP(0.5)' };

@@ -1,4 +1,4 @@
-// Results in another character set than UTF-8, which a statement can ask for by character_set_results.
+// Results in a character set other than UTF-8, which a statement can select by character_set_results.
 
 import t from 'tap';
 import { sharedServers } from '../support/servers.ts';
@@ -26,7 +26,7 @@ for (const server of await sharedServers()) {
       FROM (SELECT 0 AS seq UNION SELECT 1) AS rows_of_the_table`);
     await create('CREATE TABLE done (what VARCHAR(20))');
 
-    /** What a procedure gives back that selects with a character set of results. */
+    /** The result of a procedure that sets character_set_results and then selects. */
     const within = async (characterSet: string, select: string, body = {}): Promise<QueryResult> => {
       await create('DROP PROCEDURE IF EXISTS within');
       await create(`CREATE PROCEDURE within() BEGIN SET character_set_results = ${characterSet}; ${select}; END`);
@@ -34,14 +34,14 @@ for (const server of await sharedServers()) {
     };
     const columns = ['utf8', 'latin', 'letter', 'letters', 'document', 'long_text'];
 
-    await t.test('text in another character set fails its statement, whatever the column', async (t) => {
+    await t.test('text in another character set fails its statement, for each type of column', async (t) => {
       for (const characterSet of ['latin1', 'cp1251', 'gbk', 'sjis', 'swe7', 'ucs2', 'utf16', 'utf32']) {
         for (const column of columns) {
           const { last } = await within(characterSet, `SELECT ${column} FROM words`);
-          // Of Latin letters, cp1251 and sjis have none: MySQL has put question marks there, and defines JSON as binary.
+          // cp1251 and sjis lack these Latin letters: MySQL replaces them by question marks, and defines JSON as binary.
           if (server.kind === 'mysql' && column === 'document' && /cp1251|sjis/.test(characterSet)) continue;
           t.match(last, { state: 'Failed', error: notUtf8, data: [], next_uri: null }, `${column} in ${characterSet}`);
-          t.equal(last.error?.outcome, 'committed', 'the procedure has run to its end');
+          t.equal(last.error?.outcome, 'committed', 'the procedure ran to its end');
         }
       }
       for (const body of [{ params: [] }, { session: { max_idle_time: 5 } }, { integers: 'string' }]) {
@@ -52,7 +52,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('the name of a column in another character set fails its statement', async (t) => {
+    await t.test('a column name in another character set fails its statement', async (t) => {
       t.match((await within('latin1', 'SELECT 1 AS `é`')).last.error, notUtf8);
       t.match((await within('utf16', 'SELECT 1 AS a')).last.error, notUtf8);
     });
@@ -67,7 +67,7 @@ for (const server of await sharedServers()) {
     });
 
     await t.test(
-      'text without a character set is given as it is stored if that is UTF-8, and as bytes if it is asked for',
+      'unconverted text is returned if it is stored as UTF-8, and as bytes if character_set_results is binary',
       async (t) => {
         const select = 'SELECT utf8, letter, letters, document, long_text FROM words WHERE id = 1';
         const document = server.kind === 'mysql' ? { ä: ['é'] } : '{"ä": ["é"]}';
@@ -83,14 +83,14 @@ for (const server of await sharedServers()) {
       },
     );
 
-    await t.test('the next statement of the session has its text in UTF-8 again', async (t) => {
+    await t.test('the next statement of the session returns UTF-8 again', async (t) => {
       await create('DROP PROCEDURE IF EXISTS spoil');
       await create('CREATE PROCEDURE spoil() BEGIN SET character_set_results = latin1; SELECT utf8 FROM words; END');
       const { last } = await run('DO 1', { session: { max_idle_time: 60 } });
       const body = { session: { id: last.session_id } };
       t.match((await run('CALL spoil()', body)).last.error, notUtf8);
       t.strictSame((await run("SELECT 'é長😀'", body)).rows, [['é長😀']]);
-      // A function leaves it behind as well; no server reports that before the next statement.
+      // A function leaves the character set behind, too. No server reports that before the next statement.
       await create('DROP FUNCTION IF EXISTS leave_latin1');
       await create(
         'CREATE FUNCTION leave_latin1() RETURNS INT DETERMINISTIC BEGIN SET character_set_results = latin1; RETURN 1; END',
@@ -100,12 +100,12 @@ for (const server of await sharedServers()) {
       t.strictSame((await run('SELECT utf8 FROM words WHERE id = 1', body)).rows, [['é長']]);
     });
 
-    await t.test('a statement that writes has written, and its failure says so', async (t) => {
+    await t.test('a write before the failing result stays committed', async (t) => {
       await within('latin1', "INSERT INTO done VALUES ('it'); SELECT utf8 FROM words");
       t.strictSame((await run('SELECT what FROM done')).rows, [['it']]);
     });
 
-    await t.test('text that the database has cut within a character ends with U+FFFD', async (t) => {
+    await t.test('text that the database cuts inside a character ends with U+FFFD', async (t) => {
       const ends: unknown[] = [];
       for (const before of ['', 'x']) {
         const sql = `SELECT '${before}${'é'.repeat(100)}', SLEEP(60)`;
@@ -126,7 +126,7 @@ for (const server of await sharedServers()) {
     });
 
     if (server.kind === 'mysql') {
-      await t.test('a JSON document in a character set without brackets never breaks the answer', async (t) => {
+      await t.test('a JSON document in a character set without brackets does not break the answer', async (t) => {
         await create('CREATE TABLE documents (id INT PRIMARY KEY, v JSON)');
         const values = ['[1]', '{"a": 1}', '"a\\\\"b"'];
         await create(`INSERT INTO documents VALUES ${values.map((value, id) => `(${id}, '${value}')`).join()}`);

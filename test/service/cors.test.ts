@@ -9,7 +9,7 @@ const json = { Authorization: authorization, 'Content-Type': 'application/json' 
 const noWait = { pagination: { wait_time_secs: 0 } };
 const statement = JSON.stringify({ sql: 'SELECT 1' });
 
-/** One request for each kind of answer: its name, what is sent, the status. */
+/** One request for each kind of answer: the name, the request, and the status of the answer. */
 function requests(headers: Record<string, string>): [string, Buffer | string, number][] {
   const ask = (line: string, more: Record<string, string> = {}, body = ''): Buffer =>
     requestText(`${line} HTTP/1.1`, { ...headers, ...more }, body);
@@ -29,11 +29,11 @@ function requests(headers: Record<string, string>): [string, Buffer | string, nu
     ['another host name', ask('GET /health', { Host: 'elsewhere.example' }), 421],
     ['no host', `GET /health HTTP/1.1\r\nOrigin: ${headers['Origin'] ?? ''}\r\n\r\n`, 400],
     ['a head', ask('HEAD /health'), 200],
-    ['too many of a user', ask('POST /v1/query', json, '{"sql":"SELECT SLEEP(60)"}'), 429],
+    ['too many queries of a user', ask('POST /v1/query', json, '{"sql":"SELECT SLEEP(60)"}'), 429],
   ];
 }
 
-/** What is no proper request, and of which nobody knows the origin. */
+/** Malformed requests, whose origin is unknown. */
 const improper: [string, string, number][] = [
   ['no HTTP', 'garbage\r\n\r\n', 400],
   ['a head too large', `GET /health HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
@@ -52,7 +52,7 @@ async function replyTo(sluice: SluiceProcess, bytes: Buffer | string): Promise<R
   return replies.at(-1) as RawReply;
 }
 
-/** Each kind of answer, the last while the user already runs a statement. */
+/** Checks each kind of answer; the last is sent while the user already runs a statement. */
 async function eachReply(
   t: Test,
   sluice: SluiceProcess,
@@ -83,10 +83,10 @@ function namesOf({ headers }: RawReply): string[] {
   return [...headers.keys()].filter((name) => name.startsWith('access-control-'));
 }
 
-// Most of the time is spent waiting, so they are tried side by side.
+// Most of the time is spent waiting, so the tests run concurrently.
 t.jobs = 5;
 
-t.test('every answer says that it is not to be guessed at nor to be stored', async (t) => {
+t.test('every answer forbids content sniffing and storing', async (t) => {
   const sluice = await start(t, []);
   const check = ({ headers }: RawReply, name: string): void => {
     t.equal(headers.get('x-content-type-options'), 'nosniff', name);
@@ -96,7 +96,7 @@ t.test('every answer says that it is not to be guessed at nor to be stored', asy
   for (const [name, bytes] of improper) check(await replyTo(sluice, bytes), name);
 });
 
-t.test('without the option no page of another origin may read anything', async (t) => {
+t.test('without the option, pages of other origins may read nothing', async (t) => {
   const sluice = await start(t, []);
   await eachReply(t, sluice, { Origin: page }, (reply, name) => {
     t.strictSame(namesOf(reply), [], name);
@@ -108,7 +108,7 @@ t.test('without the option no page of another origin may read anything', async (
   t.strictSame(namesOf(reply), []);
 });
 
-t.test('pages of the origins that are listed may read every answer, and no others', async (t) => {
+t.test('pages of the listed origins may read every answer, and other pages none', async (t) => {
   const sluice = await start(t, ['--cors_origin', 'http://localhost:3000, https://PAGE.example:443']);
   const exposed = 'Retry-After, WWW-Authenticate, X-Request-Id';
   for (const origin of [page, 'http://localhost:3000']) {
@@ -136,7 +136,7 @@ t.test('pages of the origins that are listed may read every answer, and no other
   t.equal(reply.headers.get('vary'), 'Origin, Accept-Encoding');
 });
 
-t.test('with * pages of all origins may', async (t) => {
+t.test('with *, pages of all origins may read every answer', async (t) => {
   const sluice = await start(t, ['--cors_origin', '*']);
   await eachReply(t, sluice, { Origin: page }, ({ headers }, name) => {
     t.equal(headers.get('access-control-allow-origin'), '*', name);
@@ -147,7 +147,7 @@ t.test('with * pages of all origins may', async (t) => {
   }
 });
 
-t.test('a browser that asks first is told what a page may send', async (t) => {
+t.test('the answer to a preflight request lists what a page may send', async (t) => {
   const sluice = await start(t, ['--cors_origin', page]);
   const ask = (path: string, headers: Record<string, string>) =>
     replyTo(sluice, requestText(`OPTIONS ${path} HTTP/1.1`, headers));
@@ -176,5 +176,5 @@ t.test('a browser that asks first is told what a page may send', async (t) => {
   const other = await ask('/v1/query', { ...asked, Origin: 'https://other.example' });
   t.equal(other.status, 405);
   t.strictSame(namesOf(other), []);
-  t.match(await ask('/v1/query', { Origin: page }), { status: 405 }, 'an OPTIONS that is no such question');
+  t.match(await ask('/v1/query', { Origin: page }), { status: 405 }, 'an OPTIONS that is not a preflight request');
 });

@@ -10,15 +10,15 @@ async function start(t: Test, server: DatabaseServer, args: readonly string[]): 
   return sluice;
 }
 
-/** Begins a statement that runs for long, and returns its first answer. */
+/** Starts a long statement, and returns its first answer. */
 async function begin(sluice: SluiceProcess, secs = 60): Promise<QueryResponse> {
   const { json } = await post(sluice.url, { sql: `SELECT SLEEP(${secs}) AS slept`, pagination: { wait_time_secs: 1 } });
   return json;
 }
 
-/** Asks for the next page, and hangs up while it waits. */
+/** Polls the next page, and disconnects while the poll waits. */
 async function hangUp(sluice: SluiceProcess, query: QueryResponse): Promise<void> {
-  // Time for the poll to arrive; it would be answered after a second.
+  // Enough time for the poll to arrive. It would be answered after a second.
   const signal = AbortSignal.timeout(400);
   await get(sluice.url, query.next_uri as string, { signal }).then(
     () => {
@@ -33,12 +33,12 @@ async function isRunning(server: DatabaseServer, secs: number): Promise<boolean>
   return (await server.sql(sql)) !== '0';
 }
 
-// Most of the time is spent waiting, so they are tried side by side.
+// Most of the time is spent waiting, so the tests run concurrently.
 t.jobs = 4;
 
 for (const server of await sharedServers()) {
   t.test(
-    `${server.kind}: --on_disconnect cancel ends a statement whose client stays away`,
+    `${server.kind}: --on_disconnect cancel ends a statement whose client does not return`,
     { buffered: true },
     async (t) => {
       const sluice = await start(t, server, ['--on_disconnect', 'cancel', '--disconnect_secs', '1']);
@@ -50,21 +50,25 @@ for (const server of await sharedServers()) {
       await hangUp(sluice, query);
       await until(async () => !(await isRunning(server, secs)));
       const tookMs = performance.now() - began;
-      t.ok(tookMs >= 990, 'it waited for its client');
-      // Usually one and a half seconds.
+      t.ok(tookMs >= 990, 'it waited for the client');
+      // Usually takes one and a half seconds.
       t.ok(tookMs < 15_000, `${Math.round(tookMs)} ms`);
       const error = {
         code: 90002,
         message: 'the statement was cancelled: its client hung up and did not come back within 1 s (--on_disconnect)',
       };
-      t.match((await get(sluice.url, query.stats_uri)).json, { state: 'Failed', error }, 'its record stays');
+      t.match(
+        (await get(sluice.url, query.stats_uri)).json,
+        { state: 'Failed', error },
+        'the record of the query stays',
+      );
       t.match((await get(sluice.url, query.next_uri as string)).json, { state: 'Failed', error, next_uri: null });
       t.equal((await get(sluice.url, query.final_uri)).status, 200);
     },
   );
 
   t.test(
-    `${server.kind}: a client that comes back in time, or has another poll, keeps its statement`,
+    `${server.kind}: the statement continues if its client returns in time or has another poll`,
     { buffered: true },
     async (t) => {
       const sluice = await start(t, server, ['--on_disconnect', 'cancel', '--disconnect_secs', '2']);
@@ -79,7 +83,7 @@ for (const server of await sharedServers()) {
       const [again] = await Promise.all([get(sluice.url, polled.next_uri as string), get(sluice.url, asked.stats_uri)]);
       t.equal(again.json.state, 'Running');
       t.equal((await other).json.state, 'Running');
-      // `left` was answered and not asked about again: that is no client that hung up.
+      // The POST of `left` was answered and its client sent no poll, so it did not disconnect during one.
       await delay(2_500);
       for (const query of [polled, asked, shared, left]) {
         t.equal((await get(sluice.url, query.stats_uri)).json.state, 'Running');
@@ -88,20 +92,24 @@ for (const server of await sharedServers()) {
     },
   );
 
-  t.test(`${server.kind}: without it a statement goes on, and its rows wait`, { buffered: true }, async (t) => {
-    const sluice = await start(t, server, ['--disconnect_secs', '0']);
-    const query = await begin(sluice, 3);
-    await hangUp(sluice, query);
-    let last = query;
-    while (last.next_uri !== null) last = (await get(sluice.url, last.next_uri)).json;
-    t.match(last, { state: 'Succeeded', data: [[0]] });
-  });
+  t.test(
+    `${server.kind}: by default a statement continues without its client, and its rows are kept`,
+    { buffered: true },
+    async (t) => {
+      const sluice = await start(t, server, ['--disconnect_secs', '0']);
+      const query = await begin(sluice, 3);
+      await hangUp(sluice, query);
+      let last = query;
+      while (last.next_uri !== null) last = (await get(sluice.url, last.next_uri)).json;
+      t.match(last, { state: 'Succeeded', data: [[0]] });
+    },
+  );
 
   t.test(
-    `${server.kind}: a first request that is abandoned takes its query along at once, with it or without`,
+    `${server.kind}: a client that disconnects before the first answer ends its query at once, in both modes`,
     async (t) => {
-      for (const [index, way] of (['continue', 'cancel'] as const).entries()) {
-        const sluice = await start(t, server, ['--on_disconnect', way, '--disconnect_secs', '60']);
+      for (const [index, mode] of (['continue', 'cancel'] as const).entries()) {
+        const sluice = await start(t, server, ['--on_disconnect', mode, '--disconnect_secs', '60']);
         const secs = 62 + index;
         const body = { sql: `SELECT SLEEP(${secs})`, pagination: { wait_time_secs: 30 } };
         const abandon = new AbortController();

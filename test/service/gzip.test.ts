@@ -42,7 +42,7 @@ function ask(sluice: SluiceProcess, path: string, acceptEncoding: string | null,
   });
 }
 
-/** All pages of a result, each asked for with the Accept-Encoding of its turn. */
+/** All pages of a result. `accept` returns the Accept-Encoding of each page. */
 async function readAll(sluice: SluiceProcess, sql: string, accept: (page: number) => string | null): Promise<Answer[]> {
   const pages = [
     await ask(sluice, '/v1/query', accept(0), { sql, pagination: { max_rows_per_page: 1_000, wait_time_secs: 20 } }),
@@ -59,7 +59,7 @@ function rowsOf(pages: readonly Answer[]): string {
   return pages.map(({ text }) => text.slice(text.indexOf('"data":[') + 8, text.lastIndexOf('],"stats":'))).join(',');
 }
 
-/** 20,000 rows of text, of binary and of numbers, of which each thousandth has more text than a batch. */
+/** 20,000 rows of text, binary and numbers. Each thousandth row has more text than fits into a batch. */
 const rowsSql = `WITH RECURSIVE n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 199)
   SELECT a.i * 100 + b.i AS id, CONCAT('größe ', a.i * b.i) AS name, UNHEX(LPAD(HEX(b.i * 7919), 8, '0')) AS bytes, a.i / 7 AS part,
     IF(b.i = 50 AND a.i % 10 = 0, REPEAT('long "text" ', 40000), NULL) AS long_text
@@ -84,14 +84,14 @@ for (const server of await sharedServers()) {
     const counts = gzip.map(({ json }) => json.data.length);
     t.ok(
       counts.every((count) => count <= 1_000),
-      'no page has more rows than were asked for',
+      'no page has more rows than the limit',
     );
     t.equal(
       counts.reduce((all, count) => all + count, 0),
       20_000,
     );
 
-    await t.test('a client may leave gzip out for some pages, and ask for one again either way', async (t) => {
+    await t.test('a client may request each page with or without gzip, also a repeated one', async (t) => {
       const mixed = await readAll(sluice, rowsSql, (page) => (page % 2 === 0 ? 'gzip' : 'identity'));
       t.strictSame(
         mixed.map(({ isGzip }) => isGzip),
@@ -109,7 +109,7 @@ for (const server of await sharedServers()) {
       await ask(sluice, first.json.final_uri, null);
     });
 
-    await t.test('what is small, or was not asked for with the statement, is not compressed', async (t) => {
+    await t.test('small answers, and results whose POST did not accept gzip, are not compressed', async (t) => {
       t.equal((await ask(sluice, '/v1/query', 'gzip', { sql: 'SELECT 1' })).isGzip, false);
       t.equal((await ask(sluice, '/v1/query', 'gzip', { sql: 'SELECT nothing' })).isGzip, false);
       for (const accept of ['identity', 'br', 'gzip;q=0, *', '']) {
@@ -121,7 +121,7 @@ for (const server of await sharedServers()) {
     });
   });
 
-  t.test(`the level is an option, and 0 is not at all (${server.kind})`, async (t) => {
+  t.test(`the level is an option, and 0 disables compression (${server.kind})`, async (t) => {
     const sizes: number[] = [];
     for (const level of [1, 9]) {
       const sluice = await start(t, server, '--gzip_level', `${level}`);

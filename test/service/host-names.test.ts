@@ -22,7 +22,7 @@ async function ask(sluice: SluiceProcess, host: string, more: Record<string, str
   return replies[0] as RawReply;
 }
 
-t.test('C: a page whose name was pointed at this machine (DNS rebinding) gets 421 and runs nothing', async (t) => {
+t.test('C: a request under a foreign host name (DNS rebinding) gets 421 and runs nothing', async (t) => {
   const sluice = await start(t, []);
   const { host } = new URL(sluice.url);
   for (const name of ['attacker.example', 'attacker.example:8000', '127.0.0.1.attacker.example']) {

@@ -6,24 +6,25 @@ import { type DatabaseKind, isInstalled, startServer } from '../support/servers.
 import { query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
-const pairCount = figure(120, 500);
+/** In the short form, each trace is tried about once. */
+const pairCount = figure(70, 500);
 const lanes = 12;
 /**
- * What is given up after the answer, by the clean-up of another connection, may be seen for this long at most: usually for
- * some milliseconds.
+ * How long other connections may see state that is only released by the clean-up after the answer; usually some
+ * milliseconds.
  */
 const cleanUpMsMax = 20_000;
 
-/** Something to leave behind, and how to look for it. `$` stands for a number of its own. */
+/** Statements that leave residue, and one that detects it. `$` stands for a unique number. */
 interface Trace {
   readonly leave: readonly string[];
   readonly look: string;
   readonly only?: DatabaseKind;
-  /** Other connections can see it too, so that a look may come before its connection is cleaned up. */
+  /** Other connections can see it too, so `look` may run before the connection is cleaned. */
   readonly shared?: boolean;
-  /** It stands in the way of every other statement while it lasts. */
+  /** It blocks all other statements while it lasts. */
   readonly alone?: boolean;
-  /** The next statement of the same connection may not find it either; it is tried for the trouble it might make. */
+  /** Not visible to the next statement of the same connection; tried because it could break that statement. */
   readonly unseen?: boolean;
 }
 
@@ -117,7 +118,7 @@ const traces: readonly Trace[] = [
   { leave: ["SELECT CAST('x' AS SIGNED)"], look: 'CALL show_diagnostics()' },
   { leave: ['SELECT nonsense'], look: 'CALL show_diagnostics()' },
   { leave: ['CALL hygiene.pack.keep(7)'], look: 'SELECT hygiene.pack.kept()', only: 'mariadb' },
-  // Inside stored code, no text of the statement tells of it.
+  // Inside stored code, so that the statement's text does not show it.
   { leave: ['SELECT leave_role()'], look: 'SELECT CURRENT_ROLE()', only: 'mariadb' },
   { leave: ['SELECT * FROM leave_role_by_view'], look: 'SELECT CURRENT_ROLE()', only: 'mariadb' },
   { leave: ['SELECT leave_variable()'], look: 'SELECT @@sql_select_limit, @@group_concat_max_len' },
@@ -164,14 +165,15 @@ const leavingFunctions = `
 
 const login = { user: 'hygiene', password: 'pw' };
 
-/** All of an answer that tells one state of a connection from another. */
+/** The parts of an answer that depend on the state of the connection. */
 async function outcomeOf(sluice: SluiceProcess, sql: string, session?: object): Promise<string> {
   const body = { pagination: { wait_time_secs: 20 }, ...(session && { session }) };
-  const { last, rows } = await query(sluice.url, sql, { ...login, body });
+  // The result is read to its end. A request that finishes the query would be a third more requests.
+  const { last, rows } = await query(sluice.url, sql, { ...login, body, finish: false });
   return JSON.stringify([last.state, last.error?.code ?? null, rows]);
 }
 
-/** A kept session, whose connection is closed when it ends, so that the next one has a connection of its own again. */
+/** A kept session. Its connection is closed at its end, so that the next session has a new connection. */
 async function openSession(sluice: SluiceProcess): Promise<{ id: string }> {
   const { last } = await query(sluice.url, 'SET @opened = 1', { ...login, body: { session: { max_idle_time: 60 } } });
   return { id: last.session_id };
@@ -179,9 +181,9 @@ async function openSession(sluice: SluiceProcess): Promise<{ id: string }> {
 
 for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   const skip = !isInstalled(kind);
-  t.test(`one-off statements leave nothing behind on ${kind}`, { skip, timeout: 540_000 }, async (t) => {
+  t.test(`one-off statements leave no residue on ${kind}`, { skip, timeout: 540_000 }, async (t) => {
     const random = seeded(t);
-    // Some of what is left behind would stop every other test on a shared server.
+    // Some of the residue would block all other tests on a shared server.
     const server = await startServer(kind);
     t.teardown(() => server.stop());
     await server.sql(`
@@ -216,7 +218,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     let number = 1_000;
 
     const expected = new Map<string, string>();
-    t.test('each trace can be found where it was left', async (t) => {
+    t.test('each residue is visible in the session that left it', async (t) => {
       for (const { leave, look, unseen } of mine) {
         const fresh = await openSession(sluice);
         const clean = await outcomeOf(sluice, look.replaceAll('$', `${++number}`), fresh);
@@ -235,7 +237,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     let lateLooks = 0;
     const connections = new Map<number, number>();
 
-    /** Leaves something behind, looks for it at once, and says what was found that should not be. */
+    /** Leaves residue and looks for it immediately. @returns a description of a leak, or null */
     const tryOut = async ({ leave, look, shared }: Trace): Promise<string | null> => {
       const own = `${++number}`;
       for (const sql of leave) await outcomeOf(sluice, sql.replaceAll('$', own));
@@ -254,7 +256,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       connections.set(id, (connections.get(id) ?? 0) + 1);
     };
 
-    t.test(`${pairCount} that leave something and as many that look for it, one after the other`, async (t) => {
+    t.test(`${pairCount} pairs of statements that leave residue and look for it, sequential`, async (t) => {
       const began = performance.now();
       const found: string[] = [];
       for (const trace of drawn(mine, pairCount, random)) {
@@ -266,10 +268,10 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.comment(
         `${Math.round(performance.now() - began)} ms; ${connections.size} connections; ${lateLooks} second looks`,
       );
-      t.ok(connections.size <= 4, 'no connection was given up, so that each was used again and again');
+      t.ok(connections.size <= 4, 'no connection was closed, so all of them were reused');
     });
 
-    t.test(`${pairCount} that leave something and as many that look for it, many at once`, async (t) => {
+    t.test(`${pairCount} pairs of statements that leave residue and look for it, concurrent`, async (t) => {
       const began = performance.now();
       const found: string[] = [];
       lateLooks = 0;
@@ -294,7 +296,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.ok(connections.size <= 4);
     });
 
-    t.test('a kept session leaves nothing to the statements after it', async (t) => {
+    t.test('a kept session leaves no residue to the statements after it', async (t) => {
       for (const trace of mine.filter(({ alone, unseen }) => !alone && !unseen)) {
         const session = await openSession(sluice);
         const own = `${++number}`;
@@ -309,7 +311,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
   });
 }
 
-/** The traces, each about as often as every other, in a random order. */
+/** `count` traces in random order, each about equally often. */
 function drawn(from: readonly Trace[], count: number, random: Random): Trace[] {
   const all = Array.from({ length: count }, (_, index) => from[index % from.length] as Trace);
   for (let last = all.length - 1; last > 0; last--) {

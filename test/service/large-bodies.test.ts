@@ -4,17 +4,18 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
+import { figure, isLong } from '../support/form.ts';
 import { sharedServers } from '../support/servers.ts';
 import { post, query, type RequestOptions, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { canMeasureTurns } from '../support/turn-probe.ts';
 import { until } from '../support/until.ts';
 
-/* One request does not hold up all others, whatever is in its body. */
+/* One request does not block all others, whatever its body contains. */
 
 t.setTimeout(540_000);
 
 const MIB = 1024 * 1024;
-/** The most CPU time that the main thread may take at a time: ten times what is promised, which no test of a shared machine can hold. */
+/** The most CPU time of one main-thread turn: ten times the documented limit, to tolerate a shared machine. */
 const turnMsMax = 500;
 
 const fill = (make: (index: number) => string): string => {
@@ -27,14 +28,18 @@ const fill = (make: (index: number) => string): string => {
   return parts.slice(0, -1).join();
 };
 
-/** Bodies of 16 MiB, and what they are answered with. */
+/** As many comma-separated copies as fit into 16 MiB. */
+const repeated = (part: string): string =>
+  `${part},`.repeat(Math.floor((16 * MIB - 100) / (part.length + 1)) - 1).slice(0, -1);
+
+/** Bodies of 16 MiB, and the expected answers. */
 const bodies: readonly (readonly [name: string, make: () => string, reason: RegExp])[] = [
   ['a million keys in params', () => `{"sql":"SELECT 1","params":{${fill((n) => `"k${n}":1`)}}}`, /--params_max/],
   ['a million members', () => `{"sql":"SELECT 1",${fill((n) => `"k${n}":1`)}}`, /more than 10000 values/],
   ['a million settings', () => `{"session":{"settings":{${fill((n) => `"k${n}":"1"`)}}}}`, /more than 10000 values/],
-  ['five million lists', () => `{"sql":"SELECT 1","params":[${fill(() => '[]')}]}`, /--params_max/],
-  ['five million lists in a list', () => `{"sql":"SELECT 1","params":[[${fill(() => '[]')}]]}`, /--params_max/],
-  ['eight million params', () => `{"sql":"SELECT 1","params":[${fill(() => '1')}]}`, /--params_max/],
+  ['five million lists', () => `{"sql":"SELECT 1","params":[${repeated('[]')}]}`, /--params_max/],
+  ['five million lists in a list', () => `{"sql":"SELECT 1","params":[[${repeated('[]')}]]}`, /--params_max/],
+  ['eight million params', () => `{"sql":"SELECT 1","params":[${repeated('1')}]}`, /--params_max/],
   ['deep brackets', () => `{"params":[${'['.repeat(8 * MIB - 100)}${']'.repeat(8 * MIB - 100)}]}`, /deeper than 100/],
   ['brackets that do not end', () => '['.repeat(16 * MIB), /deeper than 100/],
   ['a number of 16 MiB', () => `{"sql":"SELECT ?","params":[0.${'1'.repeat(16 * MIB - 100)}]}`, /as a string/],
@@ -49,10 +54,16 @@ const bodies: readonly (readonly [name: string, make: () => string, reason: RegE
   ],
 ];
 
+/** Bodies that are sent compressed, in Databend's dialect. In the short form, one of each kind. */
+const compressed = figure(
+  ['a million settings', 'five million lists', 'deep brackets', 'text that is not JSON', 'SQL of 16 MiB'],
+  bodies.map(([name]) => name),
+);
+
 const [server] = await sharedServers();
 if (server === undefined) throw new Error('there is no server');
 
-t.test('B2: no body holds the main thread', async (t) => {
+t.test('B2: no body blocks the main thread', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-turns-'));
   const file = join(folder, 'turns');
   const sluice = await startSluice(
@@ -76,25 +87,29 @@ t.test('B2: no body holds the main thread', async (t) => {
   };
   for (const [name, make, reason] of bodies) {
     const body = Buffer.from(make());
-    const gzip = gzipSync(body, { level: 1 });
-    const ways: [string, Uint8Array, RequestOptions['headers']][] = [
-      ['v1', body, { 'idempotency-key': name.replaceAll(' ', '-') }],
-      ['databend, gzip', gzip, { 'user-agent': 'databend-client-go/1', 'content-encoding': 'gzip' }],
-    ];
+    const ways: [string, Uint8Array, RequestOptions['headers']][] = [];
+    if (isLong || !compressed.includes(name)) ways.push(['v1', body, { 'idempotency-key': name.replaceAll(' ', '-') }]);
+    if (compressed.includes(name)) {
+      const headers = { 'user-agent': 'databend-client-go/1', 'content-encoding': 'gzip' };
+      ways.push(['databend, gzip', gzipSync(body, { level: 1 }), headers]);
+    }
     for (const [way, bytes, headers] of ways) {
       await holds(`${name}, ${way}`, () => post(sluice.url, bytes, { headers: { ...headers } }), reason);
     }
   }
-  const heartbeat = Buffer.from(`{"node_to_queries":{"a":[${fill(() => '""').slice(0, 250_001)}]}}`);
+  const heartbeat = Buffer.from(`{"node_to_queries":{"a":[${repeated('""').slice(0, 250_001)}]}}`);
   await holds('a heartbeat', () => beat(sluice.url, heartbeat), /more than 10000/);
 });
 
 for (const database of await sharedServers()) {
-  t.test(`a long statement does what a short one does (${database.kind})`, async (t) => {
+  t.test(`a long statement has the same effect as a short one (${database.kind})`, async (t) => {
     const name = `long_statements_${database.kind}`;
     await database.sql(`DROP DATABASE IF EXISTS ${name}; CREATE DATABASE ${name}`);
     const start = async (...options: string[]): Promise<string> => {
-      const sluice = await startSluice(['--mysql_url', `${database.url}${name}`, '--connections_max', '6', ...options]);
+      const sluice = await startSluice([
+        ...['--mysql_url', `${database.url}${name}`, '--connections_max', '6', '--worker_threads', '1'],
+        ...options,
+      ]);
       t.teardown(() => sluice.stop());
       return sluice.url;
     };

@@ -28,7 +28,7 @@ interface Stats {
   readonly result_progress: Progress;
 }
 
-/** A service on one server, with users and a database of this file's own. */
+/** A service on one server, with its own users and database. */
 class Stage {
   readonly server: DatabaseServer;
   readonly sluice: SluiceProcess;
@@ -61,7 +61,7 @@ class Stage {
   }
 
   post(sql: string, body: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal): Promise<Reply> {
-    // The default is a second, which a busy machine may take for its answer.
+    // The default is a second, which may be too short on a busy machine.
     return post(
       this.sluice.url,
       { sql, pagination: { wait_time_secs: 20 }, ...body },
@@ -73,7 +73,7 @@ class Stage {
     return get(this.sluice.url, path, { user, method });
   }
 
-  /** The statements that the database runs and that have this text in them. */
+  /** The number of running statements in the database that contain this text. */
   async running(text: string): Promise<number> {
     const count = await this.server.sql(
       `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${this.user}' AND INFO LIKE '%${text}%'`,
@@ -81,7 +81,7 @@ class Stage {
     return Number(count);
   }
 
-  /** Waits until a query has expired. To ask the service would count as polling. Its id is remembered for as long again. */
+  /** Waits until the log has the expiry of a query. A request would count as a poll. The tombstone lives equally long. */
   async untilExpired(id: string): Promise<void> {
     const removed = new RegExp(`"query":"${id}".*"reason":"expired.*"msg":"query_removed"`);
     await until(
@@ -107,7 +107,7 @@ function statsOf(reply: Reply): Stats {
   return reply.json.stats as unknown as Stats;
 }
 
-// Most of what is done here is to wait for clocks, which can be done side by side.
+// Most of the time is spent waiting for timeouts, so the tests run concurrently.
 t.jobs = 2;
 
 for (const server of await sharedServers()) {
@@ -117,7 +117,7 @@ for (const server of await sharedServers()) {
     t.jobs = 6;
     const expiredText = (id: string): string => `query ${id} expired: not polled for ${timeoutSecs} s`;
 
-    t.test('a result that nobody polls is gone, and a late client reads why', async (t) => {
+    t.test('a result that nobody polls expires, and a late poll reports why', async (t) => {
       const began = performance.now();
       const { json } = await stage.post('SELECT 1');
       t.strictSame(json.data, [[1]]);
@@ -130,7 +130,11 @@ for (const server of await sharedServers()) {
         t.match(late.headers['content-type'], 'text/plain; charset=utf-8');
       }
       t.equal((await stage.get(`${json.stats_uri}/kill`)).text, expiredText(json.id), 'it cannot be cancelled');
-      t.equal((await stage.get(json.stats_uri, stage.other)).text, `no query ${json.id}`, 'another user reads nothing');
+      t.equal(
+        (await stage.get(json.stats_uri, stage.other)).text,
+        `no query ${json.id}`,
+        'another user does not see the reason',
+      );
       t.equal((await stage.get(json.final_uri, stage.other)).status, 404);
       t.equal((await stage.get(json.final_uri)).status, 200, 'it can be finished');
       t.equal((await stage.get(json.final_uri)).text, '');
@@ -156,9 +160,9 @@ for (const server of await sharedServers()) {
       );
     });
 
-    t.test('every answer begins the clock anew', async (t) => {
+    t.test('every answer restarts the timeout', async (t) => {
       const { json } = await stage.post('SELECT 1');
-      // Together they take longer than the timeout, and each leaves a busy machine most of it.
+      // Together the pauses exceed the timeout. Each leaves most of it as tolerance for a busy machine.
       const restMs = 0.3 * timeoutMs;
       for (let look = 1; look <= 4; look++) {
         await sleep(restMs);
@@ -167,7 +171,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    t.test('the clock stands while a poll waits', async (t) => {
+    t.test('the timeout does not run while a poll waits', async (t) => {
       const secs = (timeoutMs / 1_000) * 2;
       const reply = await stage.post(`SELECT SLEEP(${secs})`, { pagination: { wait_time_secs: 20 } });
       t.strictSame(reply.json.data, [[0]]);
@@ -180,7 +184,7 @@ for (const server of await sharedServers()) {
       t.equal((await stage.get(pageUri(first))).text, expiredText(first.id));
     });
 
-    t.test('a finished query is gone, its statement too, and finishing it again is no error', async (t) => {
+    t.test('finishing a query removes it and stops its statement, and finishing it again is no error', async (t) => {
       const { first, mark } = await stage.startEndless();
       const final = await stage.get(first.final_uri);
       t.equal(final.status, 200);
@@ -198,14 +202,14 @@ for (const server of await sharedServers()) {
       }
     });
 
-    t.test('for another user a query does not exist', async (t) => {
+    t.test('a query does not exist for another user', async (t) => {
       const { first, mark } = await stage.startEndless();
       for (const path of [first.stats_uri, pageUri(first), first.final_uri, `${first.stats_uri}/kill`]) {
         const reply = await stage.get(path, stage.other);
         t.equal(reply.status, 404, path);
         t.equal(reply.text, `no query ${first.id}`);
       }
-      t.equal(await stage.running(mark), 1, 'and cannot be stopped');
+      t.equal(await stage.running(mark), 1, 'another user cannot stop it');
       t.equal((await stage.get(first.stats_uri)).json.state, 'Running');
       await stage.get(first.final_uri);
       t.equal((await stage.get(first.stats_uri, stage.other)).text, `no query ${first.id}`);
@@ -228,7 +232,7 @@ for (const server of await sharedServers()) {
       t.equal((await stage.get(first.stats_uri)).text, expiredText(first.id));
     });
 
-    t.test('a poll that waits is answered when its query is killed or finished', async (t) => {
+    t.test('a waiting poll is answered when its query is killed or finished', async (t) => {
       const stop = async (verb: string, pauseMs = 200): Promise<void> => {
         const { json } = await stage.post('SELECT SLEEP(600)', {
           pagination: { wait_time_secs: 3 },
@@ -238,14 +242,14 @@ for (const server of await sharedServers()) {
         await sleep(pauseMs);
         t.equal((await stage.get(`${json.stats_uri}/${verb}`)).status, 200);
         const answer = await poll;
-        // The poll was sent first, on a connection of its own. On a busy machine it may arrive when there is no query any more.
+        // The poll was sent first, on another connection. On a busy machine it may arrive after the removal.
         if (answer.status === 404 && pauseMs < 2_000) return stop(verb, 3 * pauseMs);
         t.match(answer.json, { state: 'Failed', error: { code: 90002 }, data: [], next_uri: null }, verb);
       };
       await Promise.all(['kill', 'kill?delete=true'].map((verb) => stop(verb)));
     });
 
-    t.test('a client that goes away before the first answer takes its statement with it', async (t) => {
+    t.test('a client that disconnects before the first answer ends its statement', async (t) => {
       const mark = `m${randomBytes(6).toString('hex')}`;
       const client = new AbortController();
       const reply = stage.post(`SELECT SLEEP(600) AS ${mark}`, { pagination: { wait_time_secs: 15 } }, client.signal);
@@ -255,7 +259,7 @@ for (const server of await sharedServers()) {
       await until(async () => (await stage.running(mark)) === 0);
     });
 
-    t.test('a client that goes away later may come back', async (t) => {
+    t.test('a client that disconnects later may return', async (t) => {
       const { first, mark } = await stage.startEndless();
       const client = new AbortController();
       const gone = get(stage.sluice.url, pageUri(first), { user: stage.user, signal: client.signal });
@@ -266,13 +270,13 @@ for (const server of await sharedServers()) {
       await stage.get(first.final_uri);
     });
 
-    t.test('the statistics come at once, without rows', async (t) => {
-      // The polls of this query wait for 20 s, and its first row comes at once.
+    t.test('the statistics are returned at once, without rows', async (t) => {
+      // The polls of this query wait for 20 s, and its first row is available at once.
       const sql = `SELECT SLEEP(IF(d = 9, 600, 0)), REPEAT('x', 40000) FROM ${digits('a')}`;
       const first = (await stage.post(sql, { pagination: { wait_time_secs: 20, max_rows_per_page: 1 } })).json;
       const asked = performance.now();
       const reply = await stage.get(first.stats_uri);
-      // Usually some milliseconds.
+      // Usually takes some milliseconds.
       t.ok(performance.now() - asked < 15_000, 'no long-poll');
       t.equal(reply.status, 200);
       t.match(reply.json, { id: first.id, state: 'Running', data: [], error: null });
@@ -282,7 +286,7 @@ for (const server of await sharedServers()) {
       t.ok(Number(head.headers['content-length']) > 100, 'the length is that of the answer to GET');
       t.equal((await stage.get(first.final_uri, stage.user, 'HEAD')).status, 405);
       t.equal((await stage.get(pageUri(first), stage.user, 'HEAD')).status, 405);
-      t.equal((await stage.get(first.stats_uri)).json.state, 'Running', 'HEAD has finished nothing');
+      t.equal((await stage.get(first.stats_uri)).json.state, 'Running', 'HEAD does not finish the query');
       await stage.get(first.final_uri);
 
       const done = await stage.post('SELECT 1 UNION SELECT 2');
@@ -291,7 +295,7 @@ for (const server of await sharedServers()) {
       t.strictSame(stats.json.stats, done.json.stats);
     });
 
-    t.test('a query that failed before it started can be asked for and finished', async (t) => {
+    t.test('a query that failed before it started can be polled and finished', async (t) => {
       const { json } = await stage.post('SELECT 1', { session: { id: 'none' } });
       t.match(json, { state: 'Failed', error: { code: 90001 }, data: [], next_uri: null });
       t.match((await stage.get(json.stats_uri)).json, { state: 'Failed', error: { code: 90001 } });
@@ -302,7 +306,7 @@ for (const server of await sharedServers()) {
       t.equal((await stage.get(syntax.json.final_uri)).status, 200);
     });
 
-    t.test('the running time moves while a statement runs and then stands', async (t) => {
+    t.test('the running time increases while a statement runs, and then stays', async (t) => {
       const { json } = await stage.post('SELECT SLEEP(1)', { pagination: { wait_time_secs: 0 } });
       t.equal(json.state, 'Running');
       const times: number[] = [];
@@ -311,7 +315,7 @@ for (const server of await sharedServers()) {
         times.push(statsOf(reply).running_time_ms);
         await sleep(50);
       }
-      t.ok(times.length >= 3, `it was looked at ${times.length} times`);
+      t.ok(times.length >= 3, `${times.length} samples`);
       t.ok(
         times.every((time, index) => index === 0 || time > (times[index - 1] as number)),
         times.join(' '),
@@ -323,13 +327,13 @@ for (const server of await sharedServers()) {
       t.equal(statsOf(await stage.get(pageUri(json))).running_time_ms, last);
     });
 
-    t.test('the scan progress is the database own count while a statement runs', async (t) => {
+    t.test('the scan progress is the count of the database while a statement runs', async (t) => {
       await stage.server.sql(
         `CREATE TABLE counted (id INT PRIMARY KEY, n INT); INSERT INTO counted
          SELECT a.d + 10 * b.d + 100 * c.d, 0 FROM ${digits('a')}, ${digits('b')}, ${digits('c')}`,
         { database: stage.name },
       );
-      // Each row takes some milliseconds. MariaDB counts for it while it updates, MySQL while it reads.
+      // Each row takes some milliseconds. MariaDB reports its count during this UPDATE, MySQL during this SELECT.
       const sql =
         server.kind === 'mariadb'
           ? 'UPDATE counted SET n = n + 1 + SLEEP(0.004)'
@@ -344,17 +348,17 @@ for (const server of await sharedServers()) {
       }
       t.equal(reply.json.state, 'Succeeded', reply.text);
       const between = new Set(counts.filter((count) => count > 0));
-      t.ok(between.size >= 2, `it moved: ${counts.join(' ')}`);
+      t.ok(between.size >= 2, `it increases: ${counts.join(' ')}`);
       t.strictSame(
         counts,
         [...counts].sort((a, b) => a - b),
-        'it never goes back',
+        'it never decreases',
       );
       t.equal(statsOf(reply).write_progress.rows, server.kind === 'mariadb' ? 1_000 : 0);
     });
 
-    t.test('the result progress counts the rows and bytes that have come, read or not', async (t) => {
-      // A thousand rows of 1,000 characters and some brackets each, of which ten go into the first page.
+    t.test('the result progress counts all received rows and bytes, read or not', async (t) => {
+      // A thousand rows of 1,000 characters with brackets. Ten of them fit into the first page.
       const sql = `SELECT REPEAT('x', 996) FROM ${digits('a')}, ${digits('b')}, ${digits('c')}`;
       const first = await stage.post(sql, { pagination: { max_rows_per_page: 10, wait_time_secs: 10 } });
       t.equal(first.json.data.length, 10);
@@ -379,7 +383,7 @@ for (const server of await sharedServers()) {
     t.end();
   });
 
-  t.test(`on ${server.kind}, a statement that runs past its time is stopped with 90005`, async (t) => {
+  t.test(`on ${server.kind}, a statement that exceeds its time limit is cancelled with 90005`, async (t) => {
     const sluice = await startSluice(['--mysql_url', server.url, '--statement_timeout_secs', '1']);
     t.teardown(() => sluice.kill());
     const mark = `m${randomBytes(6).toString('hex')}`;
@@ -399,7 +403,7 @@ for (const server of await sharedServers()) {
   });
 }
 
-/** Ten rows with a digit each, as a table of that name. */
+/** A derived table of that name, with the ten digits as rows. */
 function digits(name: string): string {
   const rows = Array.from({ length: 10 }, (_, digit) => `SELECT ${digit} AS d`);
   return `(${rows.join(' UNION ALL ')}) ${name}`;

@@ -8,11 +8,11 @@ import { until } from '../support/until.ts';
 
 t.setTimeout(540_000);
 
-/** Half a megabyte and more, hard to compress. */
+/** A result of several megabytes, hard to compress. */
 const manyRows =
   'SELECT SHA2(a.ORDINAL_POSITION + RAND(), 512) FROM information_schema.COLUMNS a, information_schema.COLUMNS b LIMIT 40000';
 
-t.test('/metrics counts what happens, and tells what is held', async (t) => {
+t.test('/metrics counts events, and reports the resources in use', async (t) => {
   const [server] = await sharedServers();
   const dataDir = await mkdtemp(join(tmpdir(), 'metrics-'));
   const sluice = await startSluice([
@@ -27,7 +27,7 @@ t.test('/metrics counts what happens, and tells what is held', async (t) => {
     const { status, text, headers } = await get(sluice.url, '/metrics', { headers: { authorization: undefined } });
     t.equal(status, 200);
     t.match(headers['content-type'], /^text\/plain; version=/);
-    t.notMatch(text, /SELECT|root/, 'it tells of nobody');
+    t.notMatch(text, /SELECT|root/, 'it names no user and no statement');
     return Object.fromEntries(
       [...text.matchAll(/^(sluice_\S+) (\S+)$/gm)].map(([, name, value]) => [name, Number(value)]),
     );
@@ -71,7 +71,7 @@ t.test('/metrics counts what happens, and tells what is held', async (t) => {
   t.match(after, nothing);
 });
 
-/** The text of /metrics, and what each line of it says. */
+/** The values, types and help texts of /metrics, by name. */
 async function readMetrics(url: string) {
   const { text } = await get(url, '/metrics');
   const values = new Map(
@@ -92,9 +92,9 @@ t.test('D3: /metrics has times, HTTP statuses, limits, the process and the build
   await query(sluice.url, 'SELECT 1', { body: { session: { id: 'none' } } });
   const { values } = await readMetrics(sluice.url);
   const running = 'sluice_statement_duration_seconds';
-  t.equal(values.get(`${running}_count`), 2, 'a statement that was never sent is left out');
+  t.equal(values.get(`${running}_count`), 2, 'a statement that was never sent is not counted');
   t.equal(values.get(`${running}_bucket{le="+Inf"}`), 2);
-  t.ok((values.get(`${running}_bucket{le="0.25"}`) ?? 2) <= 1, 'the slow one is above');
+  t.ok((values.get(`${running}_bucket{le="0.25"}`) ?? 2) <= 1, 'the slow statement is in a higher bucket');
   t.ok((values.get(`${running}_sum`) ?? 0) >= 0.3, 'in seconds');
   const buckets = [...values].filter(([name]) => name.startsWith(`${running}_bucket`)).map(([, value]) => value);
   t.ok(buckets.length > 10);

@@ -5,7 +5,7 @@ import { get, post, type QueryResponse, query, type SluiceProcess, startSluice }
 import { until } from '../support/until.ts';
 
 /*
- * What a failure says of the data: `outcome` and `retryable` are compared with what is really there.
+ * `outcome` and `retryable` of failed statements are compared with the actual data.
  */
 
 t.setTimeout(540_000);
@@ -30,7 +30,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       (await server.sql(`SELECT i FROM ${name}.t WHERE i = ${i}`)) !== '';
     const sluice = await start(t, server, name);
 
-    t.test('the database says that it failed', async (t) => {
+    t.test('errors that the database reports', async (t) => {
       const cases: [sql: string, code: number, outcome: string, retryable: boolean][] = [
         ['SELEC 1', 1064, 'not_started', false],
         ['/* a comment */ INSERT INTO t VALUES', 1064, 'not_started', false],
@@ -47,59 +47,60 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
         const { last } = await query(sluice.url, sql);
         t.match(last, { state: 'Failed', error: { code, outcome, retryable } }, `${sql}: ${last.error?.message}`);
       }
-      t.notOk(await there(50), 'what is rolled back is not there');
-      t.ok((await there(100)) && (await there(101)), 'and of what is unknown some may be');
+      t.notOk(await there(50), 'the rows of a statement that was rolled back do not exist');
+      t.ok((await there(100)) && (await there(101)), 'rows of a statement with an unknown outcome may exist');
       const two = await query(sluice.url, 'CALL two()');
       t.match(two.last.error, { code: 90008, outcome: 'committed', retryable: false });
       t.ok(await there(102));
     });
 
-    t.test('what MariaDB does in parts is not said to be rolled back', { skip: kind !== 'mariadb' }, async (t) => {
-      const [first, second] = [1, 2].map((number) => `${name}_${number}`);
-      await server.sql(`CREATE TABLE ${name}.old (i INT); CREATE USER ${second}`);
-      const cases: [sql: string, code: number, check: string, left: string][] = [
-        [
-          'CREATE OR REPLACE TABLE old (i INT PRIMARY KEY) AS SELECT 1 AS i UNION ALL SELECT 1',
-          1062,
-          `SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '${name}' AND TABLE_NAME = 'old'`,
-          '0',
-        ],
-        [
-          `CREATE USER ${first}, ${second}`,
-          1396,
-          `SELECT COUNT(*) FROM mysql.user WHERE User IN ('${first}', '${second}')`,
-          '2',
-        ],
-      ];
-      for (const [sql, code, check, left] of cases) {
-        const { last } = await query(sluice.url, sql);
-        t.equal(await server.sql(check), left, `it has left something: ${sql}`);
-        t.match(last.error, { code, outcome: 'unknown', retryable: false }, sql);
-      }
-    });
-
     t.test(
-      'somebody else was in the way: it may be sent again, unless a session is to be taken up as well',
+      'a statement that MariaDB executes in parts is not reported as rolled back',
+      { skip: kind !== 'mariadb' },
       async (t) => {
-        const body = { session: { max_idle_time: 60 } };
-        const { session_id } = (await query(sluice.url, 'BEGIN', { body })).last;
-        const own = { session: { id: session_id } };
-        await query(sluice.url, 'UPDATE t SET i = 2 WHERE i = 2', { body: own });
-        const blocked = (await query(sluice.url, 'UPDATE t SET i = 3 WHERE i = 2', { body: longWait })).last;
-        t.match(blocked.error, { code: 1205, outcome: 'rolled_back', retryable: true });
-        const other = (await query(sluice.url, 'BEGIN', { body })).last.session_id;
-        const inSession = { session: { id: other }, ...longWait };
-        t.match((await query(sluice.url, 'DELETE FROM t WHERE i = 2', { body: inSession })).last.error, {
-          code: 1205,
-          outcome: 'rolled_back',
-          retryable: false,
-        });
-        for (const id of [session_id, other]) await query(sluice.url, 'ROLLBACK', { body: { session: { id } } });
-        t.ok(await there(2));
+        const [first, second] = [1, 2].map((number) => `${name}_${number}`);
+        await server.sql(`CREATE TABLE ${name}.old (i INT); CREATE USER ${second}`);
+        const cases: [sql: string, code: number, check: string, left: string][] = [
+          [
+            'CREATE OR REPLACE TABLE old (i INT PRIMARY KEY) AS SELECT 1 AS i UNION ALL SELECT 1',
+            1062,
+            `SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '${name}' AND TABLE_NAME = 'old'`,
+            '0',
+          ],
+          [
+            `CREATE USER ${first}, ${second}`,
+            1396,
+            `SELECT COUNT(*) FROM mysql.user WHERE User IN ('${first}', '${second}')`,
+            '2',
+          ],
+        ];
+        for (const [sql, code, check, left] of cases) {
+          const { last } = await query(sluice.url, sql);
+          t.equal(await server.sql(check), left, `the statement has changed data: ${sql}`);
+          t.match(last.error, { code, outcome: 'unknown', retryable: false }, sql);
+        }
       },
     );
 
-    t.test('we ended it', async (t) => {
+    t.test('a lock wait timeout is retryable, unless the statement belongs to a session', async (t) => {
+      const body = { session: { max_idle_time: 60 } };
+      const { session_id } = (await query(sluice.url, 'BEGIN', { body })).last;
+      const own = { session: { id: session_id } };
+      await query(sluice.url, 'UPDATE t SET i = 2 WHERE i = 2', { body: own });
+      const blocked = (await query(sluice.url, 'UPDATE t SET i = 3 WHERE i = 2', { body: longWait })).last;
+      t.match(blocked.error, { code: 1205, outcome: 'rolled_back', retryable: true });
+      const other = (await query(sluice.url, 'BEGIN', { body })).last.session_id;
+      const inSession = { session: { id: other }, ...longWait };
+      t.match((await query(sluice.url, 'DELETE FROM t WHERE i = 2', { body: inSession })).last.error, {
+        code: 1205,
+        outcome: 'rolled_back',
+        retryable: false,
+      });
+      for (const id of [session_id, other]) await query(sluice.url, 'ROLLBACK', { body: { session: { id } } });
+      t.ok(await there(2));
+    });
+
+    t.test('the statement is cancelled, times out or is not started', async (t) => {
       const read = await begin(sluice, 'SELECT SLEEP(600)');
       const write = await begin(sluice, 'INSERT INTO t SELECT 60 + SLEEP(600)');
       await until(async () => (await server.sql(countSleeping('SLEEP(600)'))) === '2');
@@ -120,7 +121,7 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       t.match(nowhere.last.error, { code: 1049, outcome: 'not_started', retryable: false });
     });
 
-    t.test('the connection is lost in the midst of it', async (t) => {
+    t.test('the connection is lost while the statement runs', async (t) => {
       const kept = (await query(sluice.url, 'SELECT 1', { body: { session: { max_idle_time: 60 } } })).last.session_id;
       const own = { session: { id: kept } };
       const read = await begin(sluice, "SELECT SLEEP(600), 'lost'");
@@ -130,21 +131,25 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
       await until(async () => Number(await server.sql(countSleeping('lost'))) === 3);
       await server.kill();
       const errors = await Promise.all([read, write, inSession, behind].map((one) => settledError(sluice, one)));
-      t.match(errors[0], { code: 90006, outcome: 'rolled_back', retryable: true }, 'a read by itself');
+      t.match(errors[0], { code: 90006, outcome: 'rolled_back', retryable: true }, 'a one-off read');
       t.match(errors[1], { code: 90006, outcome: 'unknown', retryable: false }, 'a write');
       t.match(
         errors[2],
         { code: 90006, outcome: 'rolled_back', retryable: false },
-        'a read of a session, which is gone',
+        'a read in a session, which has ended',
       );
-      t.match(errors[3], { code: 90006, outcome: 'not_started', retryable: false }, 'what waited in that session');
+      t.match(
+        errors[3],
+        { code: 90006, outcome: 'not_started', retryable: false },
+        'a statement that waited in that session',
+      );
       await server.restart();
       t.notOk(await there(71));
     });
   });
 }
 
-/** Counts the statements with this text that sleep. */
+/** A query that counts the sleeping statements with this text. */
 function countSleeping(text: string): string {
   return `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%${text}%' AND STATE LIKE '%sleep%'`;
 }

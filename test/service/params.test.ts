@@ -3,7 +3,7 @@ import t from 'tap';
 import { sharedServers } from '../support/servers.ts';
 import { post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
-/* Values that are bound to a statement's placeholders by the database; how each type comes back is in binary-rows. */
+/* Values that the database binds to placeholders. The returned types are tested in test/worker/binary-rows.test.ts. */
 
 const hostile = ["it's", '"', '\\', "\\'; DROP TABLE kept; --", '`', '\0', '\n', '%_', '😀', '-- x', '/* x */', ''];
 
@@ -23,14 +23,14 @@ for (const server of await sharedServers()) {
     const run = (sql: string, params: unknown, more: object = {}) =>
       query(sluice.url, sql, { body: { params, pagination: { wait_time_secs: 10 }, ...more } });
 
-    await t.test('every kind of JSON is bound as what it is', async (t) => {
+    await t.test('every JSON type is bound as the corresponding SQL type', async (t) => {
       const values = [null, true, false, 7, -2.5, 'x', { a: [1, "'"] }, '[1,null]'];
       const { last, rows } = await run(`SELECT ${values.map((_, at) => `? AS p${at}`).join()}`, values);
       t.equal(last.error, null);
       t.strictSame(rows, [[null, 1, 0, 7, -2.5, 'x', `{"a":[1,"'"]}`, '[1,null]']]);
     });
 
-    await t.test('nothing in a text is read as SQL', async (t) => {
+    await t.test('no part of a string is read as SQL', async (t) => {
       const { rows } = await run(`SELECT ${hostile.map(() => '?').join()}`, hostile);
       t.strictSame(rows, [hostile]);
       for (const text of hostile) {
@@ -44,21 +44,18 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test(
-      'what is larger or more exact than a JSON number comes as a string, and keeps every digit',
-      async (t) => {
-        const [big, exact] = ['18446744073709551615', `-${'9'.repeat(35)}.${'1'.repeat(30)}`];
-        await run('INSERT INTO kept (big, exact) VALUES (?, ?)', [big, exact]);
-        const { pages } = await run('SELECT big, exact FROM kept WHERE big = ?', [big]);
-        t.match(pages[0]?.text, `[[${big},"${exact}"]]`);
-        const refused = await post(sluice.url, { sql: 'SELECT ?', params: [2 ** 60] });
-        t.equal(refused.status, 400);
-        t.match(refused.text, /params\[0\].*as a string/);
-        t.equal((await post(sluice.url, { sql: 'SELECT ?', params: [{ a: [2 ** 60] }] })).status, 400, 'nested too');
-      },
-    );
+    await t.test('a number that exceeds a JSON number is sent as a string, and keeps every digit', async (t) => {
+      const [big, exact] = ['18446744073709551615', `-${'9'.repeat(35)}.${'1'.repeat(30)}`];
+      await run('INSERT INTO kept (big, exact) VALUES (?, ?)', [big, exact]);
+      const { pages } = await run('SELECT big, exact FROM kept WHERE big = ?', [big]);
+      t.match(pages[0]?.text, `[[${big},"${exact}"]]`);
+      const refused = await post(sluice.url, { sql: 'SELECT ?', params: [2 ** 60] });
+      t.equal(refused.status, 400);
+      t.match(refused.text, /params\[0\].*as a string/);
+      t.equal((await post(sluice.url, { sql: 'SELECT ?', params: [{ a: [2 ** 60] }] })).status, 400, 'nested too');
+    });
 
-    await t.test('A7: a list is a value for each of as many placeholders', async (t) => {
+    await t.test('A7: a list is bound to as many placeholders as it has values', async (t) => {
       const sql = 'SELECT 7 IN (?), 3 IN (?), ?';
       t.strictSame((await run(sql, [[1, 7], [1, 7], 'x'])).rows, [[1, 0, 'x']]);
       t.strictSame((await run('SELECT 7 IN (:ids), :one, 3 IN (:ids)', { ids: [1, 7], one: 1 })).rows, [[1, 1, 0]]);
@@ -74,18 +71,21 @@ for (const server of await sharedServers()) {
       t.match(empty.text, /"params\[0\]" is an empty list/);
     });
 
-    await t.test('A7: a fraction that JSON does not carry exactly is refused', async (t) => {
+    await t.test('A7: a fraction that a JSON number cannot represent exactly is refused', async (t) => {
       const refused = await post(sluice.url, '{"sql":"SELECT ?","params":[0.12345678901234567890]}');
       t.equal(refused.status, 400);
       t.match(refused.text, /"params\[0\]".*0\.12345678901234567890.*as a string/);
     });
 
-    await t.test('by name, a value may be used often, and what is no placeholder is left alone', async (t) => {
-      const { rows } = await run("SELECT :a, :b, :a, ':a', '\\':b' /* :c */ -- :d", { a: 1, b: 'two', more: 3 });
-      t.strictSame(rows, [[1, 'two', 1, ':a', "':b"]]);
-    });
+    await t.test(
+      'a named value may be used several times, and text that is not a placeholder stays unchanged',
+      async (t) => {
+        const { rows } = await run("SELECT :a, :b, :a, ':a', '\\':b' /* :c */ -- :d", { a: 1, b: 'two', more: 3 });
+        t.strictSame(rows, [[1, 'two', 1, ':a', "':b"]]);
+      },
+    );
 
-    await t.test('a wrong count or a missing name fails the statement, which is not begun', async (t) => {
+    await t.test('a wrong count or a missing name fails the statement, which is not started', async (t) => {
       for (const [sql, params, message] of [
         ['INSERT INTO kept (text) VALUES (?)', [], /1 placeholder.*0 values/],
         ['INSERT INTO kept (text) VALUES (?)', [1, 2], /1 placeholder.*2 values/],
@@ -99,7 +99,7 @@ for (const server of await sharedServers()) {
       t.match((await run('SELECT nothing, ?', [1])).last.error, { code: 1054 });
     });
 
-    await t.test('many rows come in pages as they do without params', async (t) => {
+    await t.test('many rows are paged as without params', async (t) => {
       const sql = (from: string) =>
         `WITH RECURSIVE c AS (SELECT ${from} AS i UNION ALL SELECT i + 1 FROM c WHERE i < 900)
          SELECT a.i, CONCAT(b.i, '"') AS text, a.i / 7 AS part, NULL AS nothing FROM c a JOIN c b ON b.i <= 20`;

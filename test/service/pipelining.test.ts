@@ -13,7 +13,7 @@ const headers = {
   'Content-Type': 'application/json',
   Connection: 'keep-alive',
 };
-/** A body with this much more is parsed in a thread of its own, or arrives in several chunks. */
+/** Bytes of padding. Larger bodies are parsed in a separate thread, or arrive in several chunks. */
 const padding = [0, 200_000, 10, 70_000, 0, 0, 1_000_000, 0, 30_000, 0];
 
 for (const server of await sharedServers()) {
@@ -23,7 +23,7 @@ for (const server of await sharedServers()) {
     const posted = (body: object, padding = 0): Buffer =>
       requestText('POST /v1/query HTTP/1.1', headers, JSON.stringify(body) + ' '.repeat(padding));
 
-    t.test('statements of a session are run in the order in which they were sent, large or small', async (t) => {
+    t.test('statements of a session run in the order in which they were sent, regardless of their size', async (t) => {
       const begin = { body: { session: { max_idle_time: 60 } } };
       const { session_id: id } = (await query(sluice.url, "SET @seen = ''", begin)).last;
       const requests = padding.map((bytes, index) =>
@@ -36,7 +36,7 @@ for (const server of await sharedServers()) {
       for (const { state, error } of answers) t.equal(state, 'Succeeded', error?.message ?? '');
     });
 
-    t.test('a statement finds what the one before it on its connection has written', async (t) => {
+    t.test('a statement sees the writes of the statement before it on the same HTTP connection', async (t) => {
       const name = `piped_${randomBytes(4).toString('hex')}`;
       await server.sql(`CREATE DATABASE ${name}; CREATE TABLE ${name}.t (i INT)`);
       t.teardown(() => server.sql(`DROP DATABASE ${name}`));
@@ -52,7 +52,7 @@ for (const server of await sharedServers()) {
       );
     });
 
-    t.test('a session that is ended by one request is not there for the next', async (t) => {
+    t.test('a session that one request ends does not exist for the next', async (t) => {
       const begin = { body: { session: { max_idle_time: 60 } } };
       const { session_id: id } = (await query(sluice.url, 'SELECT 1', begin)).last;
       const ended = requestText(`DELETE /v1/session/${id} HTTP/1.1`, headers, '{}');

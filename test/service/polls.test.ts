@@ -7,26 +7,26 @@ import { until } from '../support/until.ts';
 
 const mebibyte = 1024 * 1024;
 const pollsCount = figure(400, 1_000);
-/** 60 KiB for each of a thousand; of fewer, what the process needs for other work is a larger part. */
+/** 60 KiB for each of a thousand. With fewer polls, other memory of the process is a larger part. */
 const costBytesMax = figure(40, 60) * mebibyte;
 const latencyMsMax = 100;
-/** What fails the test: on a busy machine an answer can be late. */
+/** The limit of the test, higher because an answer can be late on a busy machine. */
 const failingLatencyMsMax = 10 * latencyMsMax;
-/** The statements sleep for this long and a little longer each, so that they end one by one: 250 in a second. */
-const sleepSecs = figure(4, 6);
+/** The first statement sleeps for this long and each further one slightly longer, so that 250 end per second. */
+const sleepSecs = figure(2.5, 6);
 /** The polls wait for 50 s. */
 const sleepSecsMax = 40;
 const staggerSecs = 0.004;
 
-/** The polls of one round: what memory they took, and how long after its row was there each answer came. */
+/** The polls of one round: the memory that they needed, and the latency of each answer after its row. */
 interface Round {
   readonly waitingBytes: number;
   readonly peakBytes: number;
   readonly latenciesMs: readonly number[];
 }
 
-// Each poll is a statement of its own on a connection of its own, opened for it: the dearest way there is to wait.
-t.test(`${pollsCount} waiting polls cost little memory, and each is answered as soon as there are rows`, async (t) => {
+// Each poll is a separate statement on a new connection, which is the most expensive way to wait.
+t.test(`${pollsCount} waiting polls need little memory, and each is answered as soon as there are rows`, async (t) => {
   for (const server of await sharedServers()) {
     await t.test(server.kind, async (t) => {
       const user = `polls_${randomBytes(4).toString('hex')}`;
@@ -58,7 +58,7 @@ t.test(`${pollsCount} waiting polls cost little memory, and each is answered as 
         }
       };
       const rounds = [await round()];
-      // What else the machine does can only make an answer late, so the best of three rounds is the server's.
+      // Other load on the machine can only delay answers, so the best of up to three rounds counts.
       while (rounds.length < 3 && worstMs(rounds.at(-1) as Round) > failingLatencyMsMax) rounds.push(await round());
       for (const { waitingBytes, peakBytes, latenciesMs } of rounds) {
         const sorted = [...latenciesMs].sort((a, b) => a - b);
@@ -70,12 +70,12 @@ t.test(`${pollsCount} waiting polls cost little memory, and each is answered as 
       }
       const [{ waitingBytes }] = rounds as [Round];
       t.ok(waitingBytes < costBytesMax, `${waitingBytes} bytes`);
-      t.ok(Math.min(...rounds.map(worstMs)) <= failingLatencyMsMax, 'the last answer came in time');
+      t.ok(Math.min(...rounds.map(worstMs)) <= failingLatencyMsMax, 'the last answer arrived in time');
     });
   }
 });
 
-/** Lets the engine compile what is often run and make the room that it makes once, as in a server that has been in use. */
+/** Lets V8 compile hot code and grow its heap, as in a server that has been in use. */
 async function warmUp(sluice: SluiceProcess, user: string): Promise<void> {
   const statements = figure(1_000, 2_000);
   const atOnce = 20;
@@ -99,7 +99,7 @@ async function poll(
   const latenciesMs: number[] = [];
   const polls = Array.from({ length: pollsCount }, async (_, index) => {
     const ownSecs = (secs + index * staggerSecs).toFixed(3);
-    // The database and this test read the same clock.
+    // The database and this test use the same clock.
     const sql = `SELECT SLEEP(${ownSecs}), CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000 AS DOUBLE)`;
     const reply = await post(sluice.url, { sql, pagination: { wait_time_secs: 50 } }, { user });
     const arrivedMs = performance.timeOrigin + performance.now();

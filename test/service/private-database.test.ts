@@ -1,4 +1,4 @@
-// The private database, attacked over HTTP by its own user, whom everybody on the machine can log in as.
+// Attacks on the private database over HTTP by its own user. Everybody on the machine can log in as this user.
 
 import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
@@ -6,21 +6,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { findPrograms } from '#src/embedded/programs.js';
+import { putPrivateData } from '../support/private-data.ts';
 import { get, type QueryError, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
 const isRoot = process.getuid?.() === 0;
 
-// One folder serves all tests, one after the other, because its first start takes seconds.
+// All tests use one folder, sequentially.
 const dataDir = mkdtempSync(join(tmpdir(), 'private-'));
-/** Where anybody may write, and nothing must appear. */
+await putPrivateData(dataDir);
+/** A world-writable folder in which no file may appear. */
 const outside = mkdtempSync(join(tmpdir(), 'outside-'));
 chmodSync(outside, 0o777);
 t.teardown(() => {
   for (const folder of [dataDir, outside]) rmSync(folder, { recursive: true, force: true });
 });
 
-/** Statements that would write outside the folder of the database, read from there, or open a way to it. */
+/** Statements that would read or write outside the folder of the database, or obtain the privilege to do so. */
 const attacks: readonly string[] = [
   `SET GLOBAL general_log_file = '${outside}/log'`,
   'SET GLOBAL general_log = ON',
@@ -53,11 +55,16 @@ const attacks: readonly string[] = [
   'SHUTDOWN',
 ];
 
-/** What MariaDB says to a user who lacks a privilege, or of a variable that nobody can set at run time. */
+/** MariaDB's errors for a missing privilege, and for a variable that cannot be set at run time. */
 const refusals = new Set([1044, 1045, 1142, 1227, 1238]);
 
+const args = ['--data_dir', dataDir, '--drain_secs', '0', '--worker_threads', '1'];
+/** For tests that need no restart. */
+const first = await startSluice(args);
+t.teardown(() => first.stop());
+
 async function start(t: Test): Promise<SluiceProcess> {
-  const sluice = await startSluice(['--data_dir', dataDir, '--drain_secs', '0']);
+  const sluice = await startSluice(args);
   t.teardown(() => sluice.stop());
   return sluice;
 }
@@ -81,8 +88,8 @@ async function isConfined(t: Test, sluice: SluiceProcess, user = 'root'): Promis
   t.same(readdirSync(join(dataDir, 'mariadb/files')), []);
 }
 
-t.test('C: over HTTP nobody has a privilege to write files or to reach beyond the sample', async (t) => {
-  const sluice = await start(t);
+t.test('C: no user has a privilege over HTTP to write files or to access other data than the sample', async (t) => {
+  const sluice = first;
   await isConfined(t, sluice);
   t.same(await rowsOf(sluice, "SELECT LOAD_FILE('/etc/passwd')"), [[null]]);
   t.same(
@@ -110,47 +117,49 @@ t.test('C: over HTTP nobody has a privilege to write files or to reach beyond th
   }
 });
 
-t.test('C: the user of the sample can do everything in it, and in schemas that are called scratch…', async (t) => {
-  const sluice = await start(t);
-  for (const sql of [
-    'CREATE TABLE mine (a INT PRIMARY KEY, b TEXT)',
-    "INSERT INTO mine VALUES (1, 'x')",
-    'ALTER TABLE mine ADD COLUMN c INT, ADD KEY (c)',
-    'CREATE VIEW mine_view AS SELECT a FROM mine',
-    'CREATE TRIGGER mine_trigger BEFORE UPDATE ON mine FOR EACH ROW SET NEW.c = 7',
-    'CREATE FUNCTION mine_function() RETURNS INT RETURN (SELECT MAX(c) FROM mine)',
-    'UPDATE mine SET c = 1',
-    'CREATE TEMPORARY TABLE gone AS SELECT * FROM mine',
-    'CREATE DATABASE scratch',
-    'CREATE DATABASE scratch_2',
-    'CREATE TABLE scratch_2.t AS SELECT * FROM waterways.river',
-    'LOCK TABLES mine WRITE',
-  ]) {
-    t.equal(await errorOf(sluice, sql), null, sql);
-  }
-  t.same(await rowsOf(sluice, 'SELECT mine_function()'), [[7]]);
-  t.same(await rowsOf(sluice, 'SELECT COUNT(*) FROM scratch_2.t'), [[40]]);
-  for (const sql of [
-    'DROP FUNCTION mine_function',
-    'DROP VIEW mine_view',
-    'DROP TABLE mine',
-    'DROP DATABASE scratch_2',
-  ]) {
-    t.equal(await errorOf(sluice, sql), null, sql);
-  }
-});
+t.test(
+  'C: the user of the sample has all privileges in it, and in schemas whose name starts with scratch',
+  async (t) => {
+    const sluice = first;
+    for (const sql of [
+      'CREATE TABLE mine (a INT PRIMARY KEY, b TEXT)',
+      "INSERT INTO mine VALUES (1, 'x')",
+      'ALTER TABLE mine ADD COLUMN c INT, ADD KEY (c)',
+      'CREATE VIEW mine_view AS SELECT a FROM mine',
+      'CREATE TRIGGER mine_trigger BEFORE UPDATE ON mine FOR EACH ROW SET NEW.c = 7',
+      'CREATE FUNCTION mine_function() RETURNS INT RETURN (SELECT MAX(c) FROM mine)',
+      'UPDATE mine SET c = 1',
+      'CREATE TEMPORARY TABLE gone AS SELECT * FROM mine',
+      'CREATE DATABASE scratch',
+      'CREATE DATABASE scratch_2',
+      'CREATE TABLE scratch_2.t AS SELECT * FROM waterways.river',
+      'LOCK TABLES mine WRITE',
+    ]) {
+      t.equal(await errorOf(sluice, sql), null, sql);
+    }
+    t.same(await rowsOf(sluice, 'SELECT mine_function()'), [[7]]);
+    t.same(await rowsOf(sluice, 'SELECT COUNT(*) FROM scratch_2.t'), [[40]]);
+    for (const sql of [
+      'DROP FUNCTION mine_function',
+      'DROP VIEW mine_view',
+      'DROP TABLE mine',
+      'DROP DATABASE scratch_2',
+    ]) {
+      t.equal(await errorOf(sluice, sql), null, sql);
+    }
+  },
+);
 
 t.test('C: the account of the server itself cannot be used without its password', async (t) => {
-  const sluice = await start(t);
+  const sluice = first;
   for (const password of ['', 'sluice', '0'.repeat(64)]) {
     const reply = await get(sluice.url, '/v1/query/x', { user: 'sluice.sys', password });
     t.equal(reply.status, 401);
   }
-  t.equal((await get(sluice.url, '/ready')).status, 200, 'the server has it');
+  t.equal((await get(sluice.url, '/ready')).status, 200, 'the server can use its account');
 });
 
 t.test('C: the user of the sample can give itself a password, which a later start keeps', async (t) => {
-  const first = await start(t);
   t.equal(await errorOf(first, "SET PASSWORD = PASSWORD('s3cret')"), null);
   await first.stop();
   const second = await start(t);
@@ -163,7 +172,7 @@ t.test('C: the user of the sample can give itself a password, which a later star
 });
 
 t.test(
-  'C: a data directory of an earlier version, where root could do everything, is confined at the start',
+  'C: a data directory of an earlier version, where root had all privileges, is confined at the start',
   async (t) => {
     const { server } = await findPrograms();
     const data = join(dataDir, 'mariadb/data');
@@ -200,19 +209,19 @@ t.test(
     for (const name of ['root', 'boss', 'writer']) await isConfined(t, sluice, name);
     t.same(await rowsOf(sluice, 'SELECT COUNT(*) FROM river'), [[40]]);
     for (const schema of ['`my_own%``\\schema`', 'myxown']) {
-      t.same(await rowsOf(sluice, `SELECT a FROM ${schema}.t`), [[42]], `${schema} can still be reached`);
+      t.same(await rowsOf(sluice, `SELECT a FROM ${schema}.t`), [[42]], `${schema} can still be accessed`);
       t.equal(await errorOf(sluice, `CREATE TABLE ${schema}.more (a INT)`), null);
     }
-    t.equal((await errorOf(sluice, 'CREATE DATABASE myyown'))?.code, 1044, 'a name is no pattern');
+    t.equal((await errorOf(sluice, 'CREATE DATABASE myyown'))?.code, 1044, 'a schema name is not used as a pattern');
     t.equal((await query(sluice.url, 'SELECT COUNT(*) FROM river', { user: 'writer' })).last.error, null);
     const { uid } = statSync(join(data, 'ibdata1'));
-    if (isRoot) t.not(uid, 0, 'the files are of the user that MariaDB runs as');
+    if (isRoot) t.not(uid, 0, 'the files belong to the user that MariaDB runs as');
   },
 );
 
-t.test('C: MariaDB is not served when the privileges could not be set', async (t) => {
+t.test('C: the start fails when the privileges cannot be set', async (t) => {
   const data = join(dataDir, 'mariadb/data');
-  // As after a data directory was damaged: the first statement that sets privileges fails.
+  // Simulates a damaged data directory: the first statement that sets privileges fails.
   for (const name of readdirSync(join(data, 'mysql'))) {
     if (name.startsWith('proxies_priv.')) rmSync(join(data, 'mysql', name));
   }

@@ -1,4 +1,4 @@
-// How far a statement is, as its stats tell while it runs on real servers.
+// The progress that `stats` reports while a statement runs on a real server.
 
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
@@ -34,7 +34,7 @@ for (const server of await sharedServers()) {
     const root = { user: 'root' };
     const plain = { user: name, password: 'pw' };
 
-    /** Runs a statement whose pages are polled, until its scan progress is as wanted; then cancels it. */
+    /** Polls the pages of a statement until its scan progress is as wanted, then cancels it. */
     const watch = async (sql: string, who: Credentials, isWanted: (scan: Scan) => boolean): Promise<Scan[]> => {
       const { json } = await post(sluice.url, { sql, pagination: { wait_time_secs: 1 } }, who);
       const scans: Scan[] = [];
@@ -52,7 +52,7 @@ for (const server of await sharedServers()) {
     const isSane = ({ rows, known, estimated_rows }: Scan): boolean =>
       known && rows > 0 && rows < tableRows && estimated_rows !== null && estimated_rows > tableRows / 3;
 
-    t.test('E (scan_progress): a SELECT that runs tells rows examined, and an estimate', async (t) => {
+    t.test('E (scan_progress): a running SELECT reports the rows examined, and an estimate', async (t) => {
       // Each row takes a few milliseconds.
       for (const sql of [
         'SELECT COUNT(*) FROM t WHERE b + SLEEP(0.003) = 1',
@@ -63,21 +63,24 @@ for (const server of await sharedServers()) {
         t.ok(isSane(scans.at(-1) as Scan), `${sql}: ${JSON.stringify(scans.at(-1))}`);
         t.ok(
           scans.every(({ rows }, index) => index === 0 || rows >= (scans[index - 1]?.rows ?? 0)),
-          'it never goes back',
+          'it never decreases',
         );
       }
     });
 
-    t.test('E (scan_progress): a user without privileges on others learns of its own statements', async (t) => {
-      const sql = 'SELECT COUNT(*) FROM t WHERE b + SLEEP(0.003) = 1';
-      // MySQL's counters are not for such a user to read, but the plan is.
-      const isWanted = (scan: Scan): boolean => (isMariadb ? isSane(scan) : scan.estimated_rows !== null);
-      const last = (await watch(sql, plain, isWanted)).at(-1);
-      t.equal(last?.known, isMariadb);
-      if (!isMariadb) t.equal(last?.rows, 0);
-    });
+    t.test(
+      'E (scan_progress): a user without privileges on others sees the progress of its own statements',
+      async (t) => {
+        const sql = 'SELECT COUNT(*) FROM t WHERE b + SLEEP(0.003) = 1';
+        // Such a user may not read MySQL's counters, but may read the plan.
+        const isWanted = (scan: Scan): boolean => (isMariadb ? isSane(scan) : scan.estimated_rows !== null);
+        const last = (await watch(sql, plain, isWanted)).at(-1);
+        t.equal(last?.known, isMariadb);
+        if (!isMariadb) t.equal(last?.rows, 0);
+      },
+    );
 
-    t.test('E (scan_progress): where nothing can be known, it says so, and the result is unharmed', async (t) => {
+    t.test('E (scan_progress): unknown progress is reported as unknown, and does not affect the result', async (t) => {
       const body = { pagination: { wait_time_secs: 1 } };
       const { last, pages, rows } = await query(sluice.url, 'SELECT SLEEP(2.5), 7', { ...plain, body });
       t.strictSame([last.state, rows], ['Succeeded', [[0, 7]]]);
@@ -89,7 +92,7 @@ for (const server of await sharedServers()) {
       t.match(quick.last.stats['scan_progress'], { rows: 1, known: false, estimated_rows: null });
     });
 
-    t.test('E (scan_progress): statements that sleep keep no other from telling', async (t) => {
+    t.test('E (scan_progress): sleeping statements do not block the progress of others', async (t) => {
       const sleeping = Array.from({ length: 12 }, () => watch('SELECT SLEEP(60)', root, () => isOver));
       let isOver = false;
       const scans = await watch('SELECT COUNT(*) FROM t WHERE b + SLEEP(0.003) = 1', root, isSane);
@@ -98,7 +101,7 @@ for (const server of await sharedServers()) {
       await Promise.all(sleeping);
     });
 
-    t.test('E (scan_progress): a statement that is watched gives the result that it gives unwatched', async (t) => {
+    t.test('E (scan_progress): a statement whose progress is polled returns the same result', async (t) => {
       const sql = 'SELECT SUM(x.a), COUNT(*) FROM t x JOIN t y ON y.a = x.b WHERE x.a < 700 AND SLEEP(0.003) = 0';
       const body = { pagination: { wait_time_secs: 1 } };
       const { last, rows } = await query(sluice.url, sql, { ...root, body });

@@ -4,21 +4,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { figure } from '../support/form.ts';
 import { pick, type Random, seeded } from '../support/random.ts';
-import { type DatabaseKind, isInstalled, type PrivateServer, startServer } from '../support/servers.ts';
+import { type DatabaseKind, isInstalled, type PrivateServer, sharedServers, startServer } from '../support/servers.ts';
 import { get, post, type QueryResponse, query, startSluice } from '../support/sluice.ts';
 
-// Both servers share the machine with whatever else it does.
+// Both servers share the machine with other work.
 t.setTimeout(540_000);
 
 const refused = { code: 1792, sqlstate: '25006' } as const;
-const randomSequences = figure(120, 500);
+const randomSequences = figure(50, 500);
+const killRounds = figure(3, 20);
+const readRows = figure(20_000, 100_000);
 const lanes = 8;
 const random: Random = seeded(t);
 
-/** Writes that nothing but a transaction keeps from happening, since they put the session's own variable aside. */
+/** Writes that only an open read-only transaction prevents: they reset the session variable themselves. */
 const turningWrites = ['SELECT turn_and_write_plain()', 'SELECT turn_and_write_untransacted()'] as const;
 
-/** Writes that are sent, and that the database refuses. */
+/** Writes that Sluice sends and the database refuses. */
 const rowWrites = [
   'INSERT INTO plain (b) VALUES (9)',
   'INSERT INTO untransacted (b) VALUES (9)',
@@ -59,7 +61,7 @@ const ofMysql = [
   'INSERT INTO performance_schema.setup_objects VALUES (1, 2, 3, 4, 5)',
 ];
 
-/** Ways out of the transaction, and writes that none keeps from happening, none of which is sent. */
+/** Statements that Sluice does not send: they end the transaction, or write despite it. */
 const waysOut = [
   ...['COMMIT', 'ROLLBACK', 'BEGIN', 'START TRANSACTION READ WRITE', 'COMMIT AND CHAIN', 'SAVEPOINT a', "XA START 'a'"],
   ...['CALL leave()', "PREPARE a FROM 'COMMIT'", 'EXECUTE a', "EXECUTE IMMEDIATE 'COMMIT'", 'LOCK TABLES plain WRITE'],
@@ -100,7 +102,7 @@ const waysOut = [
   'SHUTDOWN',
 ];
 
-/** What is done, and would give the next statement another transaction if that were left to it. */
+/** Statements that run, and whose effect on the session must not change the transaction of the next statement. */
 const preparations = [
   'SET SESSION TRANSACTION READ WRITE',
   'SET autocommit = 0',
@@ -123,7 +125,7 @@ const preparationsOfMariadb = [
 ];
 const preparationsOfMysql = ['SET SESSION transaction_read_only = 0', 'SET @@session.transaction_read_only = OFF'];
 
-/** What is neither done nor harmful. */
+/** Harmless statements that fail. */
 const failing = [
   'SET TRANSACTION READ WRITE',
   'SELECT 1 /*! ; INSERT INTO plain (b) VALUES (9) */',
@@ -136,7 +138,7 @@ for (const kind of ['mariadb', 'mysql'] as const) {
   const writes = [...rowWrites, ...(kind === 'mariadb' ? ofMariadb : ofMysql)];
   const turns = [...preparations, ...(kind === 'mariadb' ? preparationsOfMariadb : preparationsOfMysql)];
 
-  t.test(`with --read_only nothing is written (${kind})`, async (t) => {
+  t.test(`--read_only prevents all writes (${kind})`, async (t) => {
     const server = await startServer(kind);
     t.teardown(() => server.stop());
     await server.sql(schema(kind));
@@ -161,7 +163,7 @@ for (const kind of ['mariadb', 'mysql'] as const) {
     const run = async (sql: string, id: string | null): Promise<QueryResponse> =>
       (await query(url, sql, { body: id === null ? {} : { session: { id } } })).last;
 
-    await t.test('what writes fails with the database’s own error', async (t) => {
+    await t.test('a statement that writes fails with the error of the database', async (t) => {
       for (const id of [null, await session()]) {
         for (const sql of writes) {
           const { state, error } = await run(sql, id);
@@ -171,7 +173,7 @@ for (const kind of ['mariadb', 'mysql'] as const) {
       }
     });
 
-    await t.test('what could end the transaction, or is not held by it, is not sent', async (t) => {
+    await t.test('a statement that could end the transaction, or could write despite it, is not sent', async (t) => {
       for (const id of [null, await session()]) {
         const asked = await statementsOf(server);
         for (const sql of waysOut) {
@@ -179,11 +181,11 @@ for (const kind of ['mariadb', 'mysql'] as const) {
           t.match({ state, error }, { state: 'Failed', error: refused }, `${sql}, ${id === null ? 'one-off' : 'kept'}`);
           t.match(error?.message, /\(--read_only\): (.* (is|are) refused: |.*executable comment)/);
         }
-        t.strictSame(changed(asked, await statementsOf(server)), [], 'the database has counted none of them');
+        t.strictSame(changed(asked, await statementsOf(server)), [], 'the database counted none of them');
       }
     });
 
-    await t.test('whatever a session sets before, the next statement is held', async (t) => {
+    await t.test('no setting of a session makes its next statement writable', async (t) => {
       for (const turn of turns) {
         const id = await session();
         const { error } = await run(turn, id);
@@ -193,23 +195,23 @@ for (const kind of ['mariadb', 'mysql'] as const) {
         }
         const variable = kind === 'mariadb' ? '@@tx_read_only' : '@@transaction_read_only';
         const { rows } = await query(url, `SELECT ${variable}`, { body: { session: { id } } });
-        t.strictSame(rows, [[1]], `the session is put back after ${turn}`);
+        t.strictSame(rows, [[1]], `the session is read-only again after ${turn}`);
       }
       const id = await session();
       for (const sql of failing) t.equal((await run(sql, id)).state, 'Failed', sql);
     });
 
-    await t.test('reads and the session’s own state are as ever', async (t) => {
-      const many = `WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n`;
+    await t.test('reads and the state of a session work as without --read_only', async (t) => {
+      const many = `WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ${readRows}) SELECT i FROM n`;
       const id = await session();
       const deep = kind === 'mysql' ? 'SET cte_max_recursion_depth = 100000' : 'SET max_recursive_iterations = 100000';
       t.equal((await run(deep, id)).error, null);
       const { rows, pages } = await query(url, many, {
         body: { session: { id }, pagination: { max_rows_per_page: 999 } },
       });
-      t.equal(rows.length, 100_000);
+      t.equal(rows.length, readRows);
       t.ok(rows.every(([i], index) => i === index + 1));
-      t.ok(pages.length > 100);
+      t.ok(pages.length > readRows / 1_000);
       await run("SET @a = 'kept'", id);
       await run('USE mysql', id);
       const kept = await query(url, 'SELECT @a, DATABASE()', { body: { session: { id } } });
@@ -220,7 +222,7 @@ for (const kind of ['mariadb', 'mysql'] as const) {
       }
     });
 
-    await t.test('between the statements of a session no transaction is open', async (t) => {
+    await t.test('no transaction is open between the statements of a session', async (t) => {
       const id = await session();
       for (const turn of ['SELECT 1', 'SET completion_type = 1', 'SET autocommit = 0']) {
         await run(turn, id);
@@ -229,23 +231,23 @@ for (const kind of ['mariadb', 'mysql'] as const) {
         await server.sql('SET lock_wait_timeout = 2; INSERT INTO side VALUES (1); ALTER TABLE side COMMENT "changed"', {
           database: 'held',
         });
-        t.strictSame((await query(url, 'SELECT COUNT(*) FROM side', count)).rows, [[1]], 'what is new is seen');
+        t.strictSame((await query(url, 'SELECT COUNT(*) FROM side', count)).rows, [[1]], 'the new row is visible');
         await server.sql('TRUNCATE side; ALTER TABLE side COMMENT ""', { database: 'held' });
       }
     });
 
-    await t.test('a kill that hits the beginning of a transaction lets no write through', async (t) => {
+    await t.test('a kill that hits START TRANSACTION lets no write through', async (t) => {
       const codes = new Map<number, number>();
       const isLost = ({ error }: QueryResponse): boolean => {
         const code = error?.code ?? 0;
         codes.set(code, (codes.get(code) ?? 0) + 1);
         return code === 90001;
       };
-      // Whether a kill hits is left to chance: it goes on until one has.
-      for (let round = 0; round < 20 || (round < 200 && !codes.has(1317)); round++) {
+      // Whether a kill hits is random: repeat until one has.
+      for (let round = 0; round < killRounds || (round < 200 && !codes.has(1317)); round++) {
         const id = await session();
         const { rows } = await query(url, 'SELECT CONNECTION_ID()', { body: { session: { id } } });
-        // Who is killed once more while the session is put in order loses it, and nobody is left to be killed then.
+        // A further kill while the session is cleaned ends the session. Then there is nothing left to kill.
         const killing = server.sql(`KILL QUERY ${rows[0]?.[0]};`.repeat(1000)).catch(() => {});
         let isOver = false;
         void killing.then(() => {
@@ -254,10 +256,10 @@ for (const kind of ['mariadb', 'mysql'] as const) {
         while (!isOver && !isLost(await run(pick(random, turningWrites), id)));
         await killing;
       }
-      const told = JSON.stringify([...codes]);
-      t.ok(codes.has(1317), `kills have hit: ${told}`);
+      const summary = JSON.stringify([...codes]);
+      t.ok(codes.has(1317), `kills have hit: ${summary}`);
       const others = [...codes.keys()].filter((code) => ![1317, 1792, 90001, 90006].includes(code));
-      t.strictSame(others, [], told);
+      t.strictSame(others, [], summary);
     });
 
     await t.test(`${randomSequences} random sequences, cancelled at random, change nothing`, async (t) => {
@@ -283,18 +285,15 @@ for (const kind of ['mariadb', 'mysql'] as const) {
       };
       await Promise.all(Array.from({ length: lanes }, lane));
       t.ok((sqlErrors.get(1792) ?? 0) > randomSequences, JSON.stringify([...sqlErrors]));
-      t.notOk(sqlErrors.has(90006), 'no connection was given up');
+      t.notOk(sqlErrors.has(90006), 'no connection was closed');
     });
 
-    t.equal(await pictureOf(server), before, 'after all of it the database is as it was');
+    t.equal(await pictureOf(server), before, 'the database is unchanged at the end');
   });
 }
 
-for (const kind of ['mariadb', 'mysql'] as const) {
-  if (!isInstalled(kind)) continue;
-  t.test(`a statement is not sent before its transaction has begun, nor if that fails (${kind})`, async (t) => {
-    const server = await startServer(kind);
-    t.teardown(() => server.stop());
+for (const server of await sharedServers()) {
+  t.test(`a statement is sent only after its transaction has started (${server.kind})`, async (t) => {
     const begin = 'START TRANSACTION READ ONLY';
     let spoils = false;
     let cuts = false;
@@ -308,7 +307,7 @@ for (const kind of ['mariadb', 'mysql'] as const) {
         const text = chunk.toString('latin1');
         sent.push(text);
         const begins = text.includes(begin);
-        // Long enough for a statement that does not wait for the answer to be seen.
+        // Long enough to detect a statement that does not wait for the answer.
         if (begins && cuts) {
           near.destroy();
           return;
@@ -335,23 +334,27 @@ for (const kind of ['mariadb', 'mysql'] as const) {
         const { error } = (await query(url, "SELECT 'a statement'", { body })).last;
         const begun = sent.indexOf('passed on');
         const statement = sent.findIndex((text) => text.includes('a statement'));
-        t.ok(begun > 0, 'a transaction is to begin');
+        t.ok(begun > 0, 'START TRANSACTION was sent');
         if (spoils) {
-          t.match(error, { code: 1064 }, 'it fails as the beginning does');
-          t.equal(statement, -1, 'and the statement is never sent');
+          t.match(error, { code: 1064 }, 'the statement fails with the error of START TRANSACTION');
+          t.equal(statement, -1, 'the statement is never sent');
         } else {
           t.equal(error, null);
-          t.ok(statement > begun, 'the statement is sent when it has');
+          t.ok(statement > begun, 'the statement is sent after START TRANSACTION');
         }
       }
     }
     cuts = true;
     const { error } = (await query(url, "SELECT 'a statement'")).last;
-    t.match(error, { code: 90006, message: /before the statement was sent/ }, 'a connection lost then is told as such');
+    t.match(
+      error,
+      { code: 90006, message: /before the statement was sent/ },
+      'the error says that the connection was lost before the statement was sent',
+    );
   });
 }
 
-/** Names its tables in full, for sessions that are elsewhere. */
+/** The statement with qualified names, for sessions whose current database is another one. */
 function qualified(sql: string): string {
   return sql.replace(
     /\b(plain|untransacted|volatile|seen|writing|aria|counter|(?:turn|write)\w*)(?!\w|\.)/g,
@@ -384,7 +387,7 @@ function schema(kind: DatabaseKind): string {
     CREATE VIEW writing AS SELECT write_untransacted() AS a//`;
 }
 
-/** All that a statement could have changed, as text. */
+/** Everything that a statement could have changed, as text. */
 async function pictureOf(server: PrivateServer): Promise<string> {
   const ofKind = server.kind === 'mariadb' ? ', aria, counter' : '';
   return await server.sql(
@@ -402,10 +405,10 @@ async function pictureOf(server: PrivateServer): Promise<string> {
   );
 }
 
-/** How many statements of each kind the database has run, as far as they are in question here. */
+/** How many statements of each kind the database has run, without those that Sluice and this test send. */
 async function statementsOf(server: PrivateServer): Promise<string[]> {
   const counts = await server.sql("SHOW GLOBAL STATUS LIKE 'Com\\_%'");
-  // Ours, and those by which connections are made ready.
+  // Statements of this test, and those that prepare connections.
   return counts
     .split('\n')
     .filter(

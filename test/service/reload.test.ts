@@ -1,12 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { request } from 'node:https';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { findPrograms } from '#src/embedded/programs.js';
 import { makeCertificate } from '../support/certificates.ts';
+import { putPrivateData } from '../support/private-data.ts';
 import { sharedServers } from '../support/servers.ts';
 import { get, post, query, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
@@ -17,7 +20,7 @@ const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url
 const [server] = await sharedServers();
 const mysqlUrl = server?.url ?? '';
 
-t.test('D1: SIGHUP without TLS is logged, and the server goes on', async (t) => {
+t.test('D1: SIGHUP without TLS is logged, and the server continues', async (t) => {
   const sluice = await startSluice(['--mysql_url', mysqlUrl]);
   t.teardown(() => sluice.stop());
   sluice.child.kill('SIGHUP');
@@ -47,7 +50,7 @@ t.test('D1: SIGHUP during the stop does not end the server before its results ar
     (log) => log.includes('nothing_reloaded'),
   );
   const page = await get(sluice.url, json.next_uri ?? '');
-  t.strictSame(page.json.data, [[2]], 'the result is still there');
+  t.strictSame(page.json.data, [[2]], 'the result can still be read');
   t.strictSame(await exited, [0, null]);
 });
 
@@ -60,20 +63,27 @@ t.test('SIGHUP while the modules are loaded does not end the server', async (t) 
   t.teardown(() => sluice.stop());
   const specifiers = readFileSync(sent, 'utf8').trim().split('\n');
   t.ok(specifiers.length > 50, `${specifiers.length} signals`);
-  t.match(specifiers, ['./run.js'], 'from the first module on');
+  t.match(specifiers, ['./run.js'], 'the first signal came at the first module');
   const { rows } = await query(sluice.url, 'SELECT 1');
   t.strictSame(rows, [[1]]);
 });
 
-t.test('D1: SIGHUP during the start does not end the server, and has its effect afterwards', async (t) => {
+t.test('D1: SIGHUP during the start does not end the server, and takes effect afterwards', async (t) => {
   const files = await makeCertificate(t);
   const next = await makeCertificate(t);
+  const dataDir = t.testdir();
   const args = [
-    ...['--http_handler_port', '0', '--data_dir', t.testdir(), '--drain_secs', '0'],
+    ...['--http_handler_port', '0', '--data_dir', dataDir, '--drain_secs', '0'],
     ...['--tls_cert', files.certFile, '--tls_key', files.keyFile],
   ];
-  // The private database takes its time to start.
-  const child = spawn(process.execPath, [MAIN_FILE, ...args], { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  await putPrivateData(dataDir);
+  // The test controls how long the private database takes to start.
+  const gate = await slowMariadb(t);
+  const child = spawn(process.execPath, [MAIN_FILE, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+    env: { ...process.env, PATH: `${gate.folder}:${process.env['PATH']}` },
+  });
   t.teardown(() => end(child));
   let output = '';
   let log = '';
@@ -83,14 +93,12 @@ t.test('D1: SIGHUP during the start does not end the server, and has its effect 
   child.stderr.on('data', (chunk) => {
     log += chunk;
   });
-  await until(
-    () => log,
-    (log) => log.includes('embedded_database'),
-  );
+  await until(gate.isReached);
   await copyFile(next.certFile, files.certFile);
   await copyFile(next.keyFile, files.keyFile);
   child.kill('SIGHUP');
   t.notMatch(output, 'listens', 'it is still starting');
+  gate.open();
   const url = await until(
     () => /https:\S+/.exec(output)?.[0],
     (url) => url !== undefined || child.exitCode !== null || child.signalCode !== null,
@@ -102,6 +110,20 @@ t.test('D1: SIGHUP during the start does not end the server, and has its effect 
   );
   t.equal(await statusOf(`${url}/health`, next.cert), 200);
 });
+
+/** A program with the name of MariaDB's server that waits, and then executes the server. */
+async function slowMariadb(t: Test) {
+  const { server } = await findPrograms();
+  // The user that MariaDB runs as may be another one, and must have access.
+  const folder = mkdtempSync(join(tmpdir(), 'slow-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  chmodSync(folder, 0o777);
+  const [reached, opened] = [join(folder, 'reached'), join(folder, 'opened')];
+  const script = `#!/bin/sh\n: > '${reached}'\nwhile [ ! -e '${opened}' ]; do sleep 0.05; done\nexec '${server}' "$@"\n`;
+  writeFileSync(join(folder, 'mariadbd'), script);
+  chmodSync(join(folder, 'mariadbd'), 0o755);
+  return { folder, isReached: () => existsSync(reached), open: () => writeFileSync(opened, '') };
+}
 
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;

@@ -3,7 +3,7 @@ import { sharedServers } from '../support/servers.ts';
 import { get, post, type SluiceProcess, startSluice } from '../support/sluice.ts';
 
 for (const server of await sharedServers()) {
-  t.test(`${server.kind}: a query of before a restart is not found, and why is said`, async (t) => {
+  t.test(`${server.kind}: a query from before a restart is not found, and the answer says why`, async (t) => {
     const start = (): Promise<SluiceProcess> => startSluice(['--mysql_url', server.url, '--drain_secs', '0']);
     const before = await start();
     const old = (await post(before.url, { sql: 'SELECT 1 UNION SELECT 2', pagination: { max_rows_per_page: 1 } })).json;
@@ -30,7 +30,7 @@ for (const server of await sharedServers()) {
     t.equal(
       (await get(sluice.url, `/v1/query/${unknown}`)).text,
       `no query ${unknown}`,
-      'it is younger than the server',
+      'the id is younger than the server',
     );
     // The age of a query with any other id is unknown, so the answer names the restart as a possible cause.
     const hint = /^; this server has run since (\S+), and a restart forgets all queries$/;

@@ -9,6 +9,12 @@ import { sharedServers } from '../support/servers.ts';
 import { get, post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
+// Most of the time is spent waiting.
+t.jobs = 4;
+
+/** One thread fewer to start, for tests that do not depend on the number of threads. */
+const oneThread = ['--worker_threads', '1'];
+
 interface Line {
   readonly level: number;
   readonly msg: string;
@@ -17,7 +23,7 @@ interface Line {
   readonly failures?: number;
 }
 
-/** The lines about the trouble of that name. */
+/** The log lines about the trouble of that name. */
 function linesOf(sluice: SluiceProcess, trouble: string): Line[] {
   const lines = sluice.log().split('\n').filter(Boolean);
   return lines.map((line) => JSON.parse(line) as Line).filter((line) => line.trouble === trouble);
@@ -46,15 +52,15 @@ for (const server of await sharedServers()) {
     async (t) => {
       await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'right-pw'`);
       t.teardown(() => server.sql(`DROP USER ${user}`));
-      const sluice = await startSluice(['--mysql_url', urlOf(`${user}:wrong-pw`)]);
+      const sluice = await startSluice([...oneThread, '--mysql_url', urlOf(`${user}:wrong-pw`)]);
       t.teardown(() => sluice.stop());
-      // Before anybody has asked for anything.
+      // Before the first request.
       await until(() => linesOf(sluice, 'database_login_refused').length > 0);
       const reason = /the database refuses the user and password of --mysql_url: Access denied/;
       t.match(linesOf(sluice, 'database_login_refused'), [{ level: 50, msg: 'trouble_began', reason }]);
       t.match(await get(sluice.url, '/ready'), { status: 503, text: reason });
-      t.match(await query(sluice.url, 'SELECT 1'), { rows: [[1]] }, 'other users are served');
-      t.equal(linesOf(sluice, 'database_login_refused').length, 1, 'one line for all');
+      t.match(await query(sluice.url, 'SELECT 1'), { rows: [[1]] }, 'statements of other users run');
+      t.equal(linesOf(sluice, 'database_login_refused').length, 1, 'one line for all failures');
       t.notMatch(sluice.log(), /wrong-pw/);
       t.ok((await metric(sluice, 'sluice_troubles_total{event="database_login_refused"}')) >= 1);
 
@@ -67,7 +73,7 @@ for (const server of await sharedServers()) {
   t.test(
     `D2: ${server.kind}: an unknown schema in --mysql_url is logged at the start, and /ready says so`,
     async (t) => {
-      const sluice = await startSluice(['--mysql_url', urlOf('root', 'no_such_schema')]);
+      const sluice = await startSluice([...oneThread, '--mysql_url', urlOf('root', 'no_such_schema')]);
       t.teardown(() => sluice.stop());
       await until(() => linesOf(sluice, 'database_login_refused').length > 0);
       const reason = /the database refuses the schema of --mysql_url: Unknown database 'no_such_schema'/;
@@ -81,7 +87,7 @@ const [server] = await sharedServers();
 if (server === undefined) throw new Error('there is no database to test with');
 
 t.test('D2: an unknown host in --mysql_url is logged at the start, and /ready says so', async (t) => {
-  const sluice = await startSluice(['--mysql_url', 'mysql://root@database.invalid:3306']);
+  const sluice = await startSluice([...oneThread, '--mysql_url', 'mysql://root@database.invalid:3306']);
   t.teardown(() => sluice.stop());
   await until(() => linesOf(sluice, 'database_unavailable').length > 0);
   const reason = /the database cannot be reached: .*database\.invalid/;
@@ -91,16 +97,22 @@ t.test('D2: an unknown host in --mysql_url is logged at the start, and /ready sa
 
 t.test('D2: without a user in --mysql_url, /ready says whether the database answers', async (t) => {
   const at = new URL(server.url);
-  const sluice = await startSluice(['--mysql_url', `mysql://${at.host}`]);
+  const sluice = await startSluice([...oneThread, '--mysql_url', `mysql://${at.host}`]);
   t.teardown(() => sluice.stop());
   t.equal((await get(sluice.url, '/ready')).status, 200);
   t.notMatch(sluice.log(), /trouble_began/);
 });
 
-t.test('D2: a database that cannot be reached is a line when it begins and one when it ends', async (t) => {
+t.test('D2: an unreachable database is logged once when the trouble begins and once when it ends', async (t) => {
   let isCut = false;
   const proxy = await startProxy(t, Number(new URL(server.url).port), { cutAfter: () => (isCut ? 1 : Infinity) });
-  const sluice = await startSluice(['--mysql_url', `mysql://root@127.0.0.1:${proxy.port}`, '--auth_cache_secs', '0']);
+  const sluice = await startSluice([
+    ...oneThread,
+    '--mysql_url',
+    `mysql://root@127.0.0.1:${proxy.port}`,
+    '--auth_cache_secs',
+    '0',
+  ]);
   t.teardown(() => sluice.stop());
   await query(sluice.url, 'SELECT 1');
   t.strictSame(linesOf(sluice, 'database_unavailable'), []);
@@ -118,18 +130,18 @@ t.test('D2: a database that cannot be reached is a line when it begins and one w
   t.ok((await metric(sluice, 'sluice_troubles_total{event="connect_failed"}')) >= 5);
   t.equal(await metric(sluice, 'sluice_database_up'), 0);
   isCut = false;
-  // Nobody asks: the server finds out by itself.
+  // Without requests: the server detects it by itself.
   const last = await ended(sluice, 'database_unavailable');
   t.ok((last?.failures ?? 0) >= 5, `${last?.failures} failures`);
   t.equal(linesOf(sluice, 'database_unavailable').length, 2);
   t.equal(await metric(sluice, 'sluice_database_up'), 1);
 });
 
-t.test('D2: failed logins are one line when they begin, and counted', async (t) => {
+t.test('D2: failed logins are logged once when they begin, and counted', async (t) => {
   const user = `trouble_${randomBytes(4).toString('hex')}`;
   await server.sql(`CREATE USER ${user}@'%' IDENTIFIED BY 'right-pw'`);
   t.teardown(() => server.sql(`DROP USER ${user}`));
-  const sluice = await startSluice(['--mysql_url', server.url, '--auth_failures_max', '5']);
+  const sluice = await startSluice([...oneThread, '--mysql_url', server.url, '--auth_failures_max', '5']);
   t.teardown(() => sluice.stop());
   for (let count = 0; count < 8; count++)
     await post(sluice.url, { sql: 'SELECT 1' }, { user, password: `guess${count}` });
@@ -138,8 +150,8 @@ t.test('D2: failed logins are one line when they begin, and counted', async (t) 
   t.equal(await metric(sluice, 'sluice_failed_logins_total{reason="blocked"}'), 3);
 });
 
-t.test('D2: --http_connections_max reached is a line when it begins and one when it ends', async (t) => {
-  const sluice = await startSluice(['--mysql_url', server.url, '--http_connections_max', '3']);
+t.test('D2: reaching --http_connections_max is logged once when it begins and once when it ends', async (t) => {
+  const sluice = await startSluice([...oneThread, '--mysql_url', server.url, '--http_connections_max', '3']);
   t.teardown(() => sluice.stop());
   await holdConnections(sluice, 10, () => linesOf(sluice, 'http_connections_full').length > 0);
   const [first] = linesOf(sluice, 'http_connections_full');
@@ -149,10 +161,10 @@ t.test('D2: --http_connections_max reached is a line when it begins and one when
 
 const prlimit = spawnSync('prlimit', ['--version']).status === 0;
 t.test(
-  'D2: a lack of file descriptors is a line when it begins and one when it ends',
+  'D2: a lack of file descriptors is logged once when it begins and once when it ends',
   { skip: !prlimit && 'there is no prlimit' },
   async (t) => {
-    const sluice = await startSluice(['--mysql_url', server.url, '--auth_cache_secs', '0']);
+    const sluice = await startSluice([...oneThread, '--mysql_url', server.url, '--auth_cache_secs', '0']);
     t.teardown(() => sluice.stop());
     await query(sluice.url, 'SELECT 1');
     const limit = (count: number): void => {
@@ -162,7 +174,7 @@ t.test(
     await holdConnections(sluice, 20, () => linesOf(sluice, 'out_of_descriptors').length > 0);
     const lines = linesOf(sluice, 'out_of_descriptors');
     t.match(lines[0], { level: 50, msg: 'trouble_began', reason: /EMFILE/ });
-    t.ok(lines.length <= 2, 'not one line for each connection');
+    t.ok(lines.length <= 2, 'not a line for each connection');
     t.notMatch(sluice.log(), /"msg":"accept_failed"/);
     limit(1_000);
     t.match(await ended(sluice, 'out_of_descriptors'), { level: 30 });
@@ -171,10 +183,11 @@ t.test(
 );
 
 t.test(
-  'clients that open connections without end leave descriptors for those to the database',
+  'clients that open any number of connections leave descriptors for connections to the database',
   { skip: !prlimit && 'there is no prlimit' },
   async (t) => {
     const args = [
+      ...oneThread,
       '--mysql_url',
       server.url,
       '--connections_max',
@@ -187,7 +200,7 @@ t.test(
     const sluice = await startSluice(args, {}, ['prlimit', '--nofile=600:600']);
     t.teardown(() => sluice.stop());
     await until(() => /"reason":"[^"]*leaves room for 300 HTTP connections/.test(sluice.log()));
-    // Its connection is kept alive.
+    // The HTTP connection of this request is kept alive.
     await query(sluice.url, 'SELECT 1');
     await holdConnections(
       sluice,
@@ -205,7 +218,7 @@ t.test(
   },
 );
 
-/** Opens so many connections, and closes them when the condition holds and what is done meanwhile is done. */
+/** Opens so many connections, and closes them when the condition holds and `meanwhile` has ended. */
 async function holdConnections(
   sluice: SluiceProcess,
   count: number,
@@ -220,7 +233,7 @@ async function holdConnections(
     await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
   };
   for (let index = 0; index < count; index++) await openOne();
-  // On a busy machine some of them may have been closed before the others came.
+  // On a busy machine some connections may be closed before the others are opened.
   await until(async () => {
     if (sockets.size < count) await openOne();
     return condition();

@@ -69,7 +69,7 @@ t.test('a clock that is set back does not make a pair trusted for longer', async
   t.equal(workers.connections.length, 2, 'the database was asked again');
 });
 
-t.test('pairs that read the same when joined are told apart', async (t) => {
+t.test('pairs that are the same text when joined are kept apart', async (t) => {
   const { accounts } = openAccounts(t);
   const digests = new Set<string>();
   for (const [user, password] of [
@@ -176,7 +176,7 @@ t.test(
       t.match(message, /--auth_failures_max/);
     }
     t.equal(workers.connections.length, asked, 'the database was not asked');
-    t.match(events, [{ type: 'user_blocked', user: 'anna', failures: 3 }], 'it is told once');
+    t.match(events, [{ type: 'user_blocked', user: 'anna', failures: 3 }], 'it is reported once');
     t.match(
       failed,
       [false, false, false, true, true, true].map((isBlocked) => ({ user: 'anna', isBlocked })),
@@ -203,7 +203,7 @@ t.test(
     clock.tick(1_000);
     await t.rejects(attempt(), OpenRefusedError);
     await t.rejects(attempt(), { name: 'BlockedError', retryAfterSecs: 60 });
-    t.equal(events.length, 2, 'it is told once a minute');
+    t.equal(events.length, 2, 'it is reported once a minute');
   },
 );
 

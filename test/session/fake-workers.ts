@@ -79,7 +79,7 @@ export class FakeConnection extends EventEmitter<{ message: [message: ToWorker];
     return this.received.flatMap((message) => (message.type === 'execute' ? [message.sql] : []));
   }
 
-  /** Resolves when a message for which the check holds has come, be it already. */
+  /** Resolves with a message for which the check holds, past or future. */
   async got(check: (message: ToWorker) => boolean): Promise<ToWorker> {
     for (;;) {
       const message = this.received.find(check);
@@ -118,7 +118,7 @@ export class FakeWorkers {
   connectionsMax = 1_000;
   userConnectionsMax = 0;
   refusalFor: (login: Login) => Refusal | null | 'later' = () => null;
-  /** What is said to each sweep, in the order of `sweeps`. */
+  /** The answer to each sweep, in the order of `sweeps`. */
   readonly sweeps: (ToWorker & { type: 'sweep' })[] = [];
   sweepAnswerFor: (login: Login) => FromWorker = () => ({ type: 'swept', left: [], ended: 1 });
   follower: ConnectionFollower | null = null;
@@ -202,11 +202,11 @@ export class FakeWorkers {
   }
 }
 
-/** Writes down what it is told, and lets a test wait for it. */
+/** Records all calls, and lets a test wait for one. */
 export class Recorder extends EventEmitter implements StatementObserver {
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   failure: Failure | null = null;
-  /** How often it was told `released`, which comes in no certain order with the rest. */
+  /** How often `released` was called, whose order with the other calls is not defined. */
   releases = 0;
 
   started(): void {
@@ -255,11 +255,11 @@ export class Recorder extends EventEmitter implements StatementObserver {
   }
 
   async hears(what: string): Promise<void> {
-    while (!this.told.includes(what)) await once(this, 'told');
+    while (!this.reported.includes(what)) await once(this, 'reported');
   }
 
   #tell(what: string): void {
-    this.told.push(what);
-    this.emit('told');
+    this.reported.push(what);
+    this.emit('reported');
   }
 }

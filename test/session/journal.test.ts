@@ -36,7 +36,7 @@ function open(t: Test, folder: string): { journal: Journal; failures: string[] }
   return { journal, failures };
 }
 
-/** What a process leaves that dies when it has opened 1, 2 and 3 and closed 2. */
+/** The journal of a process that died after it had opened 1, 2 and 3 and closed 2. */
 function leave(folder: string, where = database): void {
   const code = `import { Journal } from ${JSON.stringify(import.meta.resolve('#src/session/journal.js'))};
     const journal = new Journal(${JSON.stringify(folder)}, ${JSON.stringify(where)}, ({ error }) => { throw error; });
@@ -64,7 +64,7 @@ t.test('the connections that a dead process had open are found, and its journal 
   t.end();
 });
 
-t.test('a journal whose process lives is not touched, be it this one', (t) => {
+t.test('a journal whose process lives is not touched, not even by the process itself', (t) => {
   const folder = folderOf(t);
   const { journal } = open(t, folder);
   journal.opened(connection(1));

@@ -32,7 +32,7 @@ t.test('a statement is sent with its number, its credits and whether to clean up
   const observer = new Recorder();
   lease.run(request, 'clean', observer);
   t.equal(lease.isRunning, true);
-  t.strictSame(observer.told, ['started']);
+  t.strictSame(observer.reported, ['started']);
   const message = await connection.got(({ type }) => type === 'execute');
   t.strictSame(message, {
     type: 'execute',
@@ -42,7 +42,7 @@ t.test('a statement is sent with its number, its credits and whether to clean up
   });
 });
 
-t.test('the observer is told of columns, rows and the end in that order, also if one message holds all', async (t) => {
+t.test('columns, rows and the end are reported in that order, also if one message holds all', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
   lease.run(request, 'clean', observer);
@@ -54,7 +54,7 @@ t.test('the observer is told of columns, rows and the end in that order, also if
     end: { ok: true, outcome, rowsToCome: 0 },
   });
   await observer.hears('ended');
-  t.strictSame(observer.told, ['started', 'columns a', 'rows 1', 'ended']);
+  t.strictSame(observer.reported, ['started', 'columns a', 'rows 1', 'ended']);
   t.equal(lease.isRunning, true, 'the connection is not ready before it says so');
   const idle = once(lease, 'idle');
   connection.post({ type: 'idle' });
@@ -66,7 +66,7 @@ t.test('the end may say as well that the connection is ready, and then the obser
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
   const order: string[] = [];
-  observer.on('told', () => order.push(`${observer.told.at(-1)}, ${lease.isRunning ? 'running' : 'idle'}`));
+  observer.on('reported', () => order.push(`${observer.reported.at(-1)}, ${lease.isRunning ? 'running' : 'idle'}`));
   lease.on('idle', () => order.push('idle'));
   lease.run(request, 'clean', observer);
   const idle = once(lease, 'idle');
@@ -90,10 +90,10 @@ t.test('the end may say as well that the connection is ready, and then the obser
     idle: true,
   });
   await once(lease, 'idle');
-  t.strictSame(next.told, ['started', 'failed 1064']);
+  t.strictSame(next.reported, ['started', 'failed 1064']);
 });
 
-t.test('whoever is told that the connection is ready can run the next statement at once', async (t) => {
+t.test('a listener of `idle` can run the next statement at once', async (t) => {
   const { lease, connection } = await openLease(t);
   const next = new Recorder();
   lease.once('idle', () => lease.run({ ...request, sql: 'SELECT 2' }, 'keep', next));
@@ -111,7 +111,7 @@ t.test('a lease that is closed by its observer over the end does not become idle
   let idles = 0;
   lease.on('idle', () => idles++);
   lease.run(request, 'keep', observer);
-  observer.once('told', () => lease.close());
+  observer.once('reported', () => lease.close());
   connection.endAndIdle(1);
   await observer.hears('ended');
   await connection.gone();
@@ -135,7 +135,7 @@ for (const together of [true, false]) {
       connection.post({ type: 'idle' });
     }
     await idle;
-    t.strictSame(observer.told, ['started']);
+    t.strictSame(observer.reported, ['started']);
     t.equal(lease.isRunning, false);
   });
 }
@@ -146,7 +146,7 @@ for (const idle of [{ idle: true }, {}] as const) {
     const { lease, connection } = await openLease(t);
     const observer = new Recorder();
     const handle = lease.run(request, 'clean', observer);
-    observer.once('told', () => handle.cancel());
+    observer.once('reported', () => handle.cancel());
     const isIdle = once(lease, 'idle');
     connection.post({
       type: 'update',
@@ -157,7 +157,7 @@ for (const idle of [{ idle: true }, {}] as const) {
     });
     if (!('idle' in idle)) connection.post({ type: 'idle' });
     await isIdle;
-    t.strictSame(observer.told, ['started', 'rows 1']);
+    t.strictSame(observer.reported, ['started', 'rows 1']);
     t.equal(lease.isRunning, false);
   });
 }
@@ -175,8 +175,8 @@ t.test('late messages of an earlier statement do not reach the one that runs', a
   connection.post({ type: 'update', statement: 1, end: { ok: false, failure: failureWith(1) } });
   connection.post({ type: 'examined', statement: 2, rows: 5, estimatedRows: null });
   await second.hears('examined 5');
-  t.strictSame(second.told, ['started', 'examined 5']);
-  t.strictSame(first.told, ['started', 'ended']);
+  t.strictSame(second.reported, ['started', 'examined 5']);
+  t.strictSame(first.reported, ['started', 'ended']);
 
   firstHandle.credit(1, 1);
   firstHandle.askExamined();
@@ -208,7 +208,7 @@ t.test(
     const idle = once(lease, 'idle');
     connection.post({ type: 'idle' });
     await idle;
-    t.strictSame(observer.told, ['started']);
+    t.strictSame(observer.reported, ['started']);
     t.strictSame(
       connection.received.map(({ type }) => type),
       ['execute', 'cancel'],
@@ -227,7 +227,7 @@ t.test('a cancel and an end that cross on their way do no harm', async (t) => {
   connection.endAndIdle(1);
   handle.cancel();
   await idle;
-  t.strictSame(observer.told, ['started']);
+  t.strictSame(observer.reported, ['started']);
   const next = new Recorder();
   lease.run(request, 'keep', next);
   connection.end(2);
@@ -243,13 +243,13 @@ t.test('a connection that is lost fails its statement with 90006', async (t) => 
   const lost = once(lease, 'lost');
   connection.lose('the cable was cut');
   t.strictSame(await lost, ['the cable was cut']);
-  t.strictSame(observer.told, ['started', 'failed 90006']);
+  t.strictSame(observer.reported, ['started', 'failed 90006']);
   t.match(observer.failure?.message, /the cable was cut/);
   t.equal(lease.isClosed, true);
 });
 
-t.test('a statement that crossed with the loss of its connection is told as not begun', async (t) => {
-  for (const [taken, told] of [
+t.test('a statement that crossed with the loss of its connection is reported as not begun', async (t) => {
+  for (const [taken, expected] of [
     [1, 'not begun'],
     [2, 'failed 90006'],
   ] as const) {
@@ -259,7 +259,7 @@ t.test('a statement that crossed with the loss of its connection is told as not 
     await once(lease, 'idle');
     const heard: string[] = [];
     const observer = new Recorder();
-    observer.on('told', () => heard.push(observer.told.at(-1) ?? ''));
+    observer.on('reported', () => heard.push(observer.reported.at(-1) ?? ''));
     const lost = once(lease, 'lost');
     lease.run(
       request,
@@ -268,11 +268,11 @@ t.test('a statement that crossed with the loss of its connection is told as not 
     );
     connection.lose('the cable was cut', taken);
     await lost;
-    t.strictSame(heard, told === 'not begun' ? ['started', told, 'the cable was cut'] : ['started', told]);
+    t.strictSame(heard, expected === 'not begun' ? ['started', expected, 'the cable was cut'] : ['started', expected]);
   }
 });
 
-t.test('B1: the observer of a statement is told once when the connection holds its text no longer', async (t) => {
+t.test('B1: `released` is called once when the connection no longer holds the text of a statement', async (t) => {
   const { lease, connection } = await openLease(t);
   const ended = new Recorder();
   lease.run(request, 'keep', ended);
@@ -311,7 +311,7 @@ t.test('of a statement whose thread died it is not said that it has not begun', 
   await observer.hears('failed 90006');
 });
 
-t.test('a failure that the worker has told is not followed by another when the connection is lost', async (t) => {
+t.test('a failure that the worker has reported is not followed by another when the connection is lost', async (t) => {
   const { lease, connection } = await openLease(t);
   const observer = new Recorder();
   lease.run(request, 'keep', observer);
@@ -323,7 +323,7 @@ t.test('a failure that the worker has told is not followed by another when the c
   });
   connection.lose('killed');
   await lost;
-  t.strictSame(observer.told, ['started', 'failed 1317']);
+  t.strictSame(observer.reported, ['started', 'failed 1317']);
 });
 
 t.test('a thread that dies without a word fails the statements of its leases', async (t) => {
@@ -333,7 +333,7 @@ t.test('a thread that dies without a word fails the statements of its leases', a
   const lost = once(lease, 'lost');
   connection.die();
   await lost;
-  t.strictSame(observer.told, ['started', 'failed 90006']);
+  t.strictSame(observer.reported, ['started', 'failed 90006']);
 });
 
 t.test('a refused login rejects with the refusal', async (t) => {
@@ -354,10 +354,10 @@ t.test('a thread that dies while the connection is opened rejects as unavailable
   await t.rejects(opening, { name: 'OpenRefusedError', message: 'its worker thread ended' });
 });
 
-t.test('columns that were told before come by their number', async (t) => {
+t.test('columns that were reported before come by their number', async (t) => {
   const { lease, connection } = await openLease(t);
   const named = (name: string) => [{ name, type: { name: 'Int32' as const }, nullable: false }];
-  const told: string[][] = [];
+  const reported: string[][] = [];
   for (const [statement, columns] of [
     { number: 0, columns: named('a') },
     { number: 1, columns: named('b') },
@@ -371,10 +371,10 @@ t.test('columns that were told before come by their number', async (t) => {
     connection.post({ type: 'update', statement: statement + 1, columns });
     connection.endAndIdle(statement + 1);
     await observer.hears('ended');
-    told.push(observer.told);
+    reported.push(observer.reported);
   }
   t.strictSame(
-    told.map(([, columns]) => columns),
+    reported.map(([, columns]) => columns),
     ['a', 'b', 'a', 'b', 'c', 'c'].map((name) => `columns ${name}`),
   );
 });
@@ -413,16 +413,16 @@ t.test('a closed lease stays closed, whatever was on its way to it', async (t) =
   lease.close();
   lease.close();
   await connection.gone();
-  // What had arrived is handed over in the turns that follow.
+  // Messages that had arrived are delivered in the following turns.
   await turns();
   t.equal(lease.isClosed, true);
   t.equal(lease.isRunning, false);
   t.equal(emitted, 0);
-  t.strictSame(observer.told, ['started']);
+  t.strictSame(observer.reported, ['started']);
   t.throws(() => lease.run(request, 'keep', observer), /closed/);
 });
 
-t.test('rows that follow an end are told after it, and the next statement runs meanwhile', async (t) => {
+t.test('rows that follow an end are reported after it, and the next statement runs meanwhile', async (t) => {
   const { lease, connection } = await openLease(t);
   const [first, second] = [new Recorder(), new Recorder()];
   const handle = lease.run(request, 'keep', first);
@@ -437,8 +437,8 @@ t.test('rows that follow an end are told after it, and the next statement runs m
   connection.post({ type: 'update', statement: 1, batch: batchOf(3) });
   connection.endAndIdle(2);
   await once(lease, 'idle');
-  t.strictSame(first.told, ['started', 'spilled 5, 50 bytes', 'ended, 5 to come', 'spilled rows 2', 'rows 3']);
-  t.strictSame(second.told, ['started', 'rows 1', 'ended']);
+  t.strictSame(first.reported, ['started', 'spilled 5, 50 bytes', 'ended, 5 to come', 'spilled rows 2', 'rows 3']);
+  t.strictSame(second.reported, ['started', 'rows 1', 'ended']);
   handle.credit(1, 1);
   handle.cancel();
   lease.run({ ...request, sql: 'SELECT 3' }, 'keep', new Recorder());
@@ -463,8 +463,8 @@ t.test('rows that are to come can be cancelled, and lost, each without the other
   connection.post({ type: 'update', statement: 2, batch: batchOf(4), fromDisk: true });
   connection.post({ type: 'update', statement: 3, batch: batchOf(4), fromDisk: true });
   await observers[2].hears('spilled rows 4');
-  t.strictSame(observers[0].told, ['started', 'ended, 4 to come']);
-  t.strictSame(observers[1].told, ['started', 'ended, 4 to come', 'failed 90010']);
+  t.strictSame(observers[0].reported, ['started', 'ended, 4 to come']);
+  t.strictSame(observers[1].reported, ['started', 'ended, 4 to come', 'failed 90010']);
   t.equal(connection.received.filter(({ type }) => type === 'cancel').length, 1);
   t.equal(lease.isClosed, false);
 });
@@ -485,8 +485,8 @@ t.test('a lease that is closed while rows are to come lets the connection go, an
   connection.post({ type: 'update', statement: 2, end: { ok: false, failure: failureWith(1317) } });
   connection.post({ type: 'update', statement: 1, batch: batchOf(3), fromDisk: true });
   await trailing.hears('spilled rows 3');
-  t.strictSame(trailing.told, ['started', 'ended, 3 to come', 'spilled rows 3']);
-  t.strictSame(running.told, ['started'], 'of what ran nothing is told');
+  t.strictSame(trailing.reported, ['started', 'ended, 3 to come', 'spilled rows 3']);
+  t.strictSame(running.reported, ['started'], 'of the running statement nothing is reported');
   t.equal(connection.received.filter(({ type }) => type === 'close').length, 1);
   t.throws(() => lease.run(request, 'keep', running), /closed/);
 });
@@ -501,8 +501,8 @@ t.test('rows that are to come outlast the connection', async (t) => {
   const lost = once(lease, 'lost');
   connection.post({ type: 'lost', reason: 'the cable was cut', received: 2, hasRowsToCome: false, mayRunOn: true });
   await lost;
-  t.strictSame(running.told, ['started', 'failed 90006']);
-  t.strictSame(trailing.told, ['started', 'ended, 3 to come']);
+  t.strictSame(running.reported, ['started', 'failed 90006']);
+  t.strictSame(trailing.reported, ['started', 'ended, 3 to come']);
   lease.close();
   handle.credit(5, 5);
   t.match(await connection.got(({ type }) => type === 'credit'), { statement: 1 });
@@ -510,7 +510,7 @@ t.test('rows that are to come outlast the connection', async (t) => {
   await trailing.hears('spilled rows 3');
 });
 
-t.test('a thread that dies takes the rows that were to come with it, and that is told', async (t) => {
+t.test('a thread that dies takes the rows on disk with it, and that is reported', async (t) => {
   for (const [sql, outcomeTold] of [
     ['SELECT 1', 'rolled_back'],
     ['INSERT INTO t VALUES (1) RETURNING a', 'committed'],
@@ -531,7 +531,7 @@ t.test('a thread that dies takes the rows that were to come with it, and that is
     await trailing.hears('failed 90010');
     t.match(trailing.failure, { outcome: outcomeTold });
     t.match(running.failure, { code: 90006, outcome: 'unknown' });
-    t.strictSame(read.told, ['started', 'ended, 1 to come', 'spilled rows 1'], 'what has come is not lost');
+    t.strictSame(read.reported, ['started', 'ended, 1 to come', 'spilled rows 1'], 'what has come is not lost');
     t.equal(lease.isClosed, true);
   }
 });
@@ -545,7 +545,7 @@ t.test(
     const lost = once(lease, 'lost');
     connection.post({ type: 'lost', reason: 'the cable was cut', received: 1, hasRowsToCome: true, mayRunOn: true });
     await lost;
-    t.strictSame(observer.told, ['started'], 'it has not failed');
+    t.strictSame(observer.reported, ['started'], 'it has not failed');
     const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
     connection.post({ type: 'update', statement: 1, end: { ok: true, outcome, rowsToCome: 2 } });
     await observer.hears('ended, 2 to come');
@@ -563,7 +563,7 @@ t.test('a lease knows whether its session is pinned, and so whether a statement 
   const end = { ok: true, outcome, rowsToCome: 0 } as const;
   connection.post({ type: 'update', statement: 1, end, session: state, idle: true });
   await once(lease, 'idle');
-  t.strictSame(observer.told, ['started', `left ${JSON.stringify(state)}`, 'ended']);
+  t.strictSame(observer.reported, ['started', `left ${JSON.stringify(state)}`, 'ended']);
   t.equal(lease.isPinned, true);
   lease.run(request, 'pin', new Recorder()).cancel();
   connection.post({ type: 'idle', session: { ...state, isPinned: false } });

@@ -9,7 +9,10 @@ import { until } from '../support/until.ts';
 import { FakeLargeRows, FakeWorkers, Recorder, request } from './fake-workers.ts';
 
 const denied: Refusal = { kind: 'denied', failure: { code: 1045, sqlstate: '28000', message: 'Access denied' } };
-const full: Refusal = { kind: 'full', failure: { code: 1040, sqlstate: '08004', message: 'Too many connections' } };
+const full: Refusal = {
+  kind: 'max connections',
+  failure: { code: 1040, sqlstate: '08004', message: 'Too many connections' },
+};
 const noDatabase: Refusal = {
   kind: 'database',
   failure: { code: 1049, sqlstate: '42000', message: 'Unknown database' },
@@ -62,7 +65,7 @@ function countFrees(leases: Leases): { count: number } {
   return frees;
 }
 
-/** Resolves when it is told that there may be a connection. */
+/** Resolves with the next `free` event. */
 function nextFree(leases: Leases): Promise<void> {
   return new Promise((resolve) => {
     leases.once('free', resolve);
@@ -132,7 +135,7 @@ t.test('the connection that was used last is used next', async (t) => {
   t.equal(await acquire(leases, 'anna'), a);
 });
 
-t.test('who finds no connection gets none, and is told when there may be one', async (t) => {
+t.test('without a free connection there is none, and an event says when there may be one', async (t) => {
   const { leases } = openLeases(t);
   const frees = countFrees(leases);
   const [a, b] = [await acquire(leases, 'anna'), await acquire(leases, 'anna')];
@@ -179,7 +182,7 @@ t.test('the connection that was idle the longest is closed for one of another us
   t.equal(workers.open.length, 2);
 });
 
-t.test('a refused login frees its place, and that is told', async (t) => {
+t.test('a refused login frees its connection, and an event says so', async (t) => {
   const { leases, workers } = openLeases(t, { connectionsMax: 1 });
   workers.refusalFor = (login) => (login.user === 'mallory' ? 'later' : null);
   const refused = leases.acquire(ownerOf('mallory'));
@@ -191,7 +194,7 @@ t.test('a refused login frees its place, and that is told', async (t) => {
   t.equal((await acquire(leases, 'anna')).isClosed, false);
 });
 
-t.test('a lost connection frees its place, lent out or idle, and that is told', async (t) => {
+t.test('a lost connection is counted no longer, lent or idle, and an event says so', async (t) => {
   const { leases, workers, events } = openLeases(t, { connectionsMax: 1 });
   await acquire(leases, 'anna');
   t.equal(leases.acquire(ownerOf('bert')), null);

@@ -9,7 +9,7 @@ t.test('B4: after a refusal one connection at a time is tried, when it is time',
   t.equal(backoff.mayTry('anna'), true);
   const [first, second] = [backoff.begin('anna'), backoff.begin('bert')];
   t.equal(backoff.mayTry('anna'), true, 'as many at once as there are statements, at first');
-  backoff.end(first, 'full');
+  backoff.end(first, 'max connections');
   t.strictSame([backoff.mayTry('anna'), backoff.mayTry('bert')], [false, false]);
   backoff.end(second, null);
   t.equal(backoff.mayTry('bert'), false, 'what was begun before changes nothing');
@@ -28,10 +28,10 @@ t.test('B4: the limit of one user is nothing to others', async (t) => {
   const clock = installFakeClock(t);
   let retries = 0;
   const backoff = new OpenBackoff({ onRetry: () => retries++ });
-  backoff.end(backoff.begin('anna'), 'user full');
+  backoff.end(backoff.begin('anna'), 'max user connections');
   t.strictSame([backoff.mayTry('anna'), backoff.mayTry('bert')], [false, true]);
   for (const [index, delayMs] of [50, 100, 200].entries()) {
-    if (index > 0) backoff.end(backoff.begin('anna'), 'user full');
+    if (index > 0) backoff.end(backoff.begin('anna'), 'max user connections');
     clock.tick(delayMs - 1);
     t.equal(retries, index);
     t.equal(backoff.mayTry('anna'), false);

@@ -71,7 +71,7 @@ t.test('what a process has left is swept as the user of the server, until nothin
   t.equal(workers.channels, 3, 'and then no more');
 });
 
-t.test('B5: only what was killed is told to have ended', async (t) => {
+t.test('B5: only killed statements are reported as ended', async (t) => {
   const workers = new FakeWorkers();
   workers.sweepAnswerFor = () => ({ type: 'swept', left: [], ended: workers.sweeps.length === 1 ? 0 : 2 });
   const { left, events, orphans } = open(t, [[1, 2]], operator, workers);

@@ -52,7 +52,7 @@ t.test('the statements of a kept session run one at a time in order of arrival',
     return observer;
   });
   await connection.gotExecute('a');
-  t.strictSame(observers[1]?.told, [], 'a waiting statement has not started');
+  t.strictSame(observers[1]?.reported, [], 'a waiting statement has not started');
   connection.end(1);
   await observers[0]?.hears('ended');
   t.strictSame(connection.executed, ['a'], 'the next one waits until the connection is ready');
@@ -74,7 +74,7 @@ t.test('one statement more than may wait fails with 90004 and takes no place', a
   for (const sql of ['a', 'b', 'c']) session.run({ ...request, sql }, new Recorder());
   const refused = new Recorder();
   const handle = session.run({ ...request, sql: 'd' }, refused);
-  t.strictSame(refused.told, ['failed 90004']);
+  t.strictSame(refused.reported, ['failed 90004']);
   handle.cancel();
   handle.credit(1, 1);
   connection.endAndIdle(1);
@@ -97,13 +97,13 @@ t.test('a waiting statement that is cancelled is never sent, and its place is fr
   handle.cancel();
   const last = new Recorder();
   session.run({ ...request, sql: 'd' }, last);
-  t.strictSame(last.told, [], 'it waits in the place that is free');
+  t.strictSame(last.reported, [], 'it waits in the place that is free');
   connection.endAndIdle(1);
   await connection.gotExecute('c');
   connection.endAndIdle(2);
   await connection.gotExecute('d');
   t.strictSame(connection.executed, ['a', 'c', 'd']);
-  t.strictSame(waiting.told, []);
+  t.strictSame(waiting.reported, []);
 });
 
 t.test('the handle of a statement that waited works once it runs', async (t) => {
@@ -151,13 +151,13 @@ t.test('a lost connection ends the session, fails what runs and what waits, each
   const lost = once(lease, 'lost');
   connection.lose('the server went away');
   await lost;
-  t.strictSame(running.told, ['started', 'failed 90006']);
+  t.strictSame(running.reported, ['started', 'failed 90006']);
   t.match(running.failure, { outcome: 'unknown', retryable: false });
   t.match(running.failure?.message, /whether the statement took effect is unknown/);
-  t.strictSame(waiting.told, ['failed 90006']);
+  t.strictSame(waiting.reported, ['failed 90006']);
   t.match(waiting.failure, { outcome: 'not_started', retryable: false });
   t.match(waiting.failure?.message, /before the statement was sent/);
-  t.strictSame(cancelled.told, []);
+  t.strictSame(cancelled.reported, []);
   t.strictSame(ends, [{ reuse: false, reason: 'the server went away' }]);
 });
 

@@ -156,7 +156,7 @@ async function openClientManaged({ sessions, workers }: Opened, client: string |
       end: { ok: true, outcome, rowsToCome: 0 },
     });
     await idle;
-    t.strictSame(recorder.told, ['started', `left ${JSON.stringify(state)}`, 'ended']);
+    t.strictSame(recorder.reported, ['started', `left ${JSON.stringify(state)}`, 'ended']);
   };
   return { session, connection, run };
 }
@@ -234,7 +234,7 @@ t.test('a session that would be pinned beyond the limit ends, and the reason is 
   session.run(request, recorder);
   connection.post({ type: 'update', statement: 1, session: begun, end: { ok: true, outcome, rowsToCome: 0 } });
   await connection.gone();
-  t.equal(recorder.told.at(-1), 'ended', 'the end of its statement is told all the same');
+  t.equal(recorder.reported.at(-1), 'ended', 'the end of its statement is still reported');
   t.match(opened.sessions.whyEnded(session.id, 'anna'), /--sessions_per_user_max/);
   t.equal(opened.sessions.size, 1);
 });

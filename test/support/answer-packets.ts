@@ -46,7 +46,7 @@ export function errorPayload(errno: number, sqlState: string, message: string): 
   return Buffer.concat([Buffer.of(0xff, errno & 0xff, errno >> 8), Buffer.from(`#${sqlState}${message}`)]);
 }
 
-/** What begins a result set: the number of its columns, one definition for each, and the end of these. */
+/** The start of a result set: the number of its columns, a definition of each, and their end. */
 export function columnPayloads(kinds: readonly CellKind[]): Buffer[] {
   return [encodedInteger(kinds.length), ...kinds.map(columnPayload), eofPayload()];
 }

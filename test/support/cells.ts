@@ -23,7 +23,7 @@ export function textFormat(kinds: readonly CellKind[], cells: FormatName = 'json
   return { kinds: Uint8Array.from(kinds), values: null, nullIsString: formats[cells].nullIsString };
 }
 
-/** What dates and timestamps come as, and what is somewhat like them. */
+/** Dates and timestamps as the databases send them, and similar text. */
 export function randomDate(random: Random): Buffer {
   const two = (): string => pick(random, ['00', '01', '10', '28', '30', '59', '99']);
   const date = `${pick(random, ['0000', '2024', '9999'])}-${two()}-${two()}`;

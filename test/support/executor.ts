@@ -16,7 +16,13 @@ import type {
   WorkerLimits,
 } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
-import { type Batch, type Column, noExtras, type SessionState, type StatementExtras } from '#src/wire/statement.js';
+import {
+  type Batch,
+  type Column,
+  defaultOptions,
+  type SessionState,
+  type StatementOptions,
+} from '#src/wire/statement.js';
 import type { AdminPool } from '#src/worker/admin-pool.js';
 import { Executor } from '#src/worker/executor.js';
 import { Watchdog } from '#src/worker/watchdog.js';
@@ -25,11 +31,11 @@ import { until } from './until.ts';
 
 const MiB = 1024 * 1024;
 
-/** What else there is to say of a statement. */
-export type More = Partial<Omit<ToWorker & { type: 'execute' }, 'type' | 'statement' | 'sql' | 'extras'>> &
-  Partial<StatementExtras>;
+/** Further members of an `execute` message. */
+export type More = Partial<Omit<ToWorker & { type: 'execute' }, 'type' | 'statement' | 'sql' | 'options'>> &
+  Partial<StatementOptions>;
 
-/** What has been reported one statement. */
+/** All that was reported of one statement. */
 export interface Reported {
   columns: readonly Column[] | null;
   /** The JSON of the batches, in order. */
@@ -82,10 +88,10 @@ export class Peer {
     const credit = { creditBytes: 64 * MiB, creditRows: 1_000_000 };
     const { params, variables, format, ...others } = more;
     const isPlain = params === undefined && variables === undefined && format === undefined;
-    const extras = isPlain
+    const options = isPlain
       ? null
-      : { params: params ?? null, variables: variables ?? {}, format: format ?? noExtras.format };
-    this.post({ type: 'execute', statement, sql, extras, after: 'keep', gzip: null, ...credit, ...others });
+      : { params: params ?? null, variables: variables ?? {}, format: format ?? defaultOptions.format };
+    this.post({ type: 'execute', statement, sql, options, after: 'keep', gzip: null, ...credit, ...others });
     return statement;
   }
 

@@ -1,7 +1,7 @@
 // The parts of a Markdown document that a test can check.
 
 export interface Block {
-  /** What the fence is marked with; empty: nothing. */
+  /** The info string of the fence; empty: none. */
   readonly language: string;
   readonly text: string;
   /** Where the fence begins, in lines from 1 on. */

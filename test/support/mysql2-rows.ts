@@ -1,4 +1,4 @@
-// What mysql2 itself makes of row packets, by its packet parser and the row parser that it compiles for text results.
+// Row packets as mysql2 itself reads them, by its packet parser and the row parser that it compiles for text results.
 
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';

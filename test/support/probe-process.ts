@@ -19,7 +19,7 @@ export async function prepareProbe(t: Test): Promise<Probe> {
   const folder = await mkdtemp(join(tmpdir(), 'probe-'));
   t.teardown(() => rm(folder, { recursive: true }));
   const file = join(folder, 'looks');
-  // What comes after the last line's end is nothing, or a line that is still being written.
+  // After the last newline there is nothing, or a line that is still being written.
   const lines = (): string[] => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : []);
   return {
     env: { NODE_OPTIONS: `--import=${new URL('./probe.js', import.meta.url).href}`, PROBE_FILE: file },

@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { isMainThread } from 'node:worker_threads';
 
-/** What the process holds when nothing is going on. */
+/** The resources of the process while it is idle. */
 export interface Look {
   readonly heapBytes: number;
   /** Outside of the heap, such as the rows. */
@@ -15,7 +15,7 @@ export interface Look {
   readonly residentBytes: number;
   readonly descriptors: number;
   readonly timers: number;
-  /** What else keeps the process alive: sockets, threads, ports. */
+  /** Other handles that keep the process alive: sockets, threads, ports. */
   readonly handles: number;
   /** Listeners on the process and on the handles. */
   readonly listeners: number;
@@ -33,7 +33,7 @@ if (isMainThread && file !== undefined) {
   const collect = runInNewContext('gc') as () => void;
   process.on('SIGUSR2', () => {
     collect();
-    // What was waited for by what is gone can be collected now.
+    // Promises of closed handles can be collected now.
     setImmediate(() => {
       collect();
       appendFileSync(file, `${JSON.stringify(look())}\n`);

@@ -1,20 +1,20 @@
-// A way over TCP that can be broken: what stands between the service and its database, or between a client and the service.
+// A TCP proxy that can be broken, between the service and its database, or between a client and the service.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
 
 export interface TcpProxy {
   readonly port: number;
-  /** The bytes that it was sent by either side and did not carry, since it fell silent. */
+  /** The bytes of both sides that it has dropped since it fell silent. */
   readonly droppedBytes: number;
   /**
    * Lets so many bytes of the server through on each connection from now on, and then nothing more; connections that are
    * open are cut.
    */
   silenceAfter(bytes: number): void;
-  /** Carries nothing either way any more, on any connection, open or new; nobody is told. */
+  /** Forwards nothing any more, in either direction, on open and new connections, and closes none. */
   fallSilent(): void;
-  /** Carries bytes again, on new connections; those that were silent are cut. */
+  /** Forwards bytes again on new connections; those that were silent are cut. */
   speak(): void;
   /** Resets every connection, towards both sides. */
   resetAll(): void;
@@ -75,6 +75,8 @@ export async function startProxy(t: Test, port: number, options: ProxyOptions = 
       });
     }
   });
+  // A silent proxy leaves the far side open, which would keep the process of the test alive for longer.
+  t.teardown(() => endAll((socket) => socket.destroy()));
   return {
     port: proxyPort,
     get droppedBytes() {

@@ -66,7 +66,7 @@ export function exchange(
     });
     socket.on('end', done);
     socket.on('close', done);
-    // What the server has said before it closed is what counts; a write that fails after that does not.
+    // The server's output before it closed counts; a write that fails after that does not.
     socket.on('error', (error: NodeJS.ErrnoException) => {
       reset ||= error.code === 'ECONNRESET';
     });

@@ -1,6 +1,6 @@
 import type { RequestLimits } from '#src/api/request.js';
 
-/** What a server with the default options holds the body of a POST to. */
+/** The limits of a POST's body with the default options. */
 export const requestLimits: RequestLimits = {
   bodyBytesMax: 16 * 1024 * 1024,
   waitTimeMsMax: 50_000,

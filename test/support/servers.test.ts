@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
 import t from 'tap';
+import { figure } from './form.ts';
 import { type DatabaseKind, isInstalled, sharedServers, startServer } from './servers.ts';
 
 t.test('the shared servers answer their own clients', async (t) => {
@@ -28,7 +29,8 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     const { port, pid } = server;
     t.equal(await server.sql('SELECT @@global.net_write_timeout'), '77', 'extra arguments reach the server');
     await server.sql('CREATE DATABASE kept; CREATE TABLE kept.t (b LONGBLOB); INSERT INTO kept.t VALUES ("row")');
-    await server.sql('INSERT INTO kept.t VALUES (REPEAT("x", 64 * 1024 * 1024)); DELETE FROM kept.t WHERE b <> "row"');
+    const large = `REPEAT("x", ${figure(16, 64)} * 1024 * 1024)`;
+    await server.sql(`INSERT INTO kept.t VALUES (${large}); DELETE FROM kept.t WHERE b <> "row"`);
 
     await server.terminate();
     t.equal(server.running, false);

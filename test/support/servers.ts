@@ -54,7 +54,7 @@ export interface PrivateServer extends DatabaseServer {
   restart(): Promise<void>;
 }
 
-/** What scripts/test.mjs puts into this variable: a JSON array of SharedServer. */
+/** scripts/test.mjs puts a JSON array of SharedServer into this variable. */
 export const SHARED_SERVERS_VARIABLE = 'TEST_DATABASE_SERVERS';
 
 export interface SharedServer {
@@ -253,7 +253,7 @@ class OwnedServer implements PrivateServer {
 
   async restart(): Promise<void> {
     await this.terminate();
-    // What a killed server left behind must not be taken for the new one's.
+    // A socket file that a killed server left must not be taken for the new one's.
     await rm(this.socketPath, { force: true });
     await this.#start();
   }
@@ -503,7 +503,7 @@ function findProgram(name: string): string | undefined {
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path));
 }
 
-/** The servers refuse to run as root unless told to, and know no other user when they are not. */
+/** The servers refuse to run as root without this option, and can change to no other user otherwise. */
 function userArguments(): string[] {
   return process.getuid?.() === 0 ? ['--user=root'] : [];
 }

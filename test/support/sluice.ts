@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { until } from './until.ts';
@@ -17,9 +18,9 @@ export interface SluiceProcess {
   readonly url: string;
   readonly pid: number;
   readonly child: ChildProcess;
-  /** What it has written to stderr so far. */
+  /** Its stderr so far. */
   log(): string;
-  /** What it has written to stdout so far. */
+  /** Its stdout so far. */
   output(): string;
   /** The memory that the process holds now. Zero where the system has no /proc. */
   memoryBytes(): number;
@@ -201,7 +202,12 @@ export async function query(base: string, sql: string, options: QueryOptions = {
 /** Follows next_uri to the end; the last answer. */
 export async function follow(base: string, first: QueryResponse, options: RequestOptions = {}): Promise<QueryResponse> {
   let last = first;
-  while (last.next_uri !== null) last = (await get(base, last.next_uri, options)).json;
+  while (last.next_uri !== null) {
+    const { next_uri } = last;
+    last = (await get(base, next_uri, options)).json;
+    // To a statement that was posted without a wait, polls are answered at once, whether or not there is something.
+    if (last.next_uri === next_uri) await sleep(POLL_MS);
+  }
   return last;
 }
 
@@ -231,6 +237,7 @@ export function split(text: string): SplitAnswer {
 const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
 
 const START_MS_MAX = 180_000;
+const POLL_MS = 10;
 
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 
@@ -297,9 +304,13 @@ function dataFolder(): string {
 }
 
 function collect(stream: Readable): () => string {
-  const chunks: Buffer[] = [];
-  stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-  return () => Buffer.concat(chunks).toString();
+  // Tests ask for it again and again while they wait for a line.
+  const decoder = new StringDecoder();
+  let text = '';
+  stream.on('data', (chunk: Buffer) => {
+    text += decoder.write(chunk);
+  });
+  return () => text;
 }
 
 /** Waits for the line of the service's output that holds its address. */

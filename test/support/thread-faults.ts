@@ -21,7 +21,7 @@ function block(ms: number): void {
 
 const faults: Readonly<Record<keyof typeof threadFaults, () => void>> = {
   throws: () => {
-    throw new Error('the thread was told to throw');
+    throw new Error('a test had the thread throw');
   },
   exits: () => process.exit(7),
   blocks: () => block(blockMs),

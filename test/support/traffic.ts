@@ -16,7 +16,7 @@ export interface Window {
 export interface Traffic {
   /** Runs for so many windows of so many milliseconds, and says what each was like. */
   windows(count: number, ms: number): Promise<Window[]>;
-  /** What was wrong so far; nothing, if all is well. */
+  /** The faults so far. */
   readonly wrong: readonly string[];
   /** How many statements have had their answers. */
   readonly count: number;

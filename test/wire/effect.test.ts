@@ -95,7 +95,7 @@ const statements: Record<Effect, readonly string[]> = {
   ],
 };
 
-/** What both servers pass over. */
+/** Text that both servers ignore. */
 const comments = [
   ' ',
   '\n\t\r\f\v',

@@ -4,7 +4,7 @@ import { type Cause, causes, failureOf, interrupted, outcomeOfError, undelivered
 
 const lasting: Cause = { code: 1, sqlstate: 'HY000', message: 'no' };
 const passing: Cause = { ...lasting, isPassing: true };
-const told = { code: 1, sqlstate: 'HY000', message: 'no' };
+const reported = { code: 1, sqlstate: 'HY000', message: 'no' };
 
 t.test('a failure may be retried if it has left nothing and will pass', async (t) => {
   for (const [outcome, leftNothing] of [
@@ -13,22 +13,22 @@ t.test('a failure may be retried if it has left nothing and will pass', async (t
     ['committed', false],
     ['unknown', false],
   ] as const) {
-    t.strictSame(failureOf(passing, outcome), { ...told, outcome, retryable: leftNothing });
-    t.strictSame(failureOf(lasting, outcome), { ...told, outcome, retryable: false });
+    t.strictSame(failureOf(passing, outcome), { ...reported, outcome, retryable: leftNothing });
+    t.strictSame(failureOf(lasting, outcome), { ...reported, outcome, retryable: false });
   }
 });
 
 t.test('a read that is interrupted has left nothing, and may be sent again if it is of no session', async (t) => {
-  t.strictSame(interrupted(passing, 'read', true), { ...told, outcome: 'rolled_back', retryable: true });
-  t.strictSame(interrupted(passing, 'read', false), { ...told, outcome: 'rolled_back', retryable: false });
-  t.strictSame(interrupted(lasting, 'read', true), { ...told, outcome: 'rolled_back', retryable: false });
+  t.strictSame(interrupted(passing, 'read', true), { ...reported, outcome: 'rolled_back', retryable: true });
+  t.strictSame(interrupted(passing, 'read', false), { ...reported, outcome: 'rolled_back', retryable: false });
+  t.strictSame(interrupted(lasting, 'read', true), { ...reported, outcome: 'rolled_back', retryable: false });
 });
 
 t.test('of anything else that is interrupted nobody knows, and that is said', async (t) => {
   for (const sql of ['INSERT INTO t VALUES (1)', 'COMMIT', 'CALL p()', 'DROP TABLE t', 'nonsense', '']) {
     for (const isStandalone of [true, false]) {
       t.strictSame(interrupted(passing, effectOf(sql), isStandalone), {
-        ...told,
+        ...reported,
         message: 'no; whether the statement took effect is unknown',
         outcome: 'unknown',
         retryable: false,
@@ -39,12 +39,12 @@ t.test('of anything else that is interrupted nobody knows, and that is said', as
 
 t.test('a statement whose rows are lost after it has succeeded is committed, unless it was a read', async (t) => {
   t.strictSame(undelivered(passing, 'atomic'), {
-    ...told,
+    ...reported,
     outcome: 'committed',
     retryable: false,
   });
-  t.strictSame(undelivered(passing, 'compound'), { ...told, outcome: 'committed', retryable: false });
-  t.strictSame(undelivered(passing, 'read'), { ...told, outcome: 'rolled_back', retryable: true });
+  t.strictSame(undelivered(passing, 'compound'), { ...reported, outcome: 'committed', retryable: false });
+  t.strictSame(undelivered(passing, 'read'), { ...reported, outcome: 'rolled_back', retryable: true });
 });
 
 t.test('what the database says has failed it has taken back, if it takes back statements of that kind', async (t) => {

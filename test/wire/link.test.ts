@@ -113,7 +113,7 @@ t.test('a channel that is closed by either side hears nothing more, and the othe
   near.close();
 });
 
-t.test('all channels close with the link, be it that the thread behind it dies', async (t) => {
+t.test('all channels close with the link, also when the thread behind it dies', async (t) => {
   const { near, accepted } = pair();
   const heard = [near.open(), near.open()].map((channel) => {
     channel.post('hello');

@@ -44,7 +44,7 @@ class Recorder implements ResultSink {
   }
 }
 
-/** Gives payloads to an answer, amid others' bytes, and says for which of them it took them to be its last. */
+/** Passes payloads, surrounded by other bytes, to an answer. Returns for which of them the answer reported its end. */
 function give(answer: StatementAnswer | PlainAnswer | PrepareAnswer, payloads: readonly Uint8Array[]): number[] {
   const ends: number[] = [];
   for (const [index, payload] of payloads.entries()) {
@@ -68,7 +68,7 @@ t.test('an answer without rows is one OK packet', (t) => {
   t.end();
 });
 
-t.test('an answer with rows is columns, rows and their end', (t) => {
+t.test('an answer with rows consists of columns, rows and an end', (t) => {
   const sink = new Recorder();
   const rows = [rowPayload([Buffer.from('abc'), null]), rowPayload([null, null]), rowPayload([Buffer.alloc(0), null])];
   const payloads = [...twoColumns, ...rows, eofPayload({ warnings: 3 })];
@@ -93,7 +93,7 @@ t.test('the columns of a wide result are reported at once', (t) => {
   t.end();
 });
 
-t.test('several results end with the last of them', (t) => {
+t.test('several results end with the last one', (t) => {
   const sink = new Recorder();
   const more = { status: moreResults };
   const payloads = [
@@ -120,7 +120,7 @@ t.test('several results end with the last of them', (t) => {
   t.end();
 });
 
-t.test('a session is changed if any of the results changed it', (t) => {
+t.test('a session is changed if one of the results changed it', (t) => {
   const [more, changed, both] = [moreResults, sessionChanged, moreResults | sessionChanged];
   for (const [statuses, expected] of [
     [[0], false],
@@ -143,7 +143,7 @@ t.test('a session is changed if any of the results changed it', (t) => {
   t.end();
 });
 
-t.test('the same columns are the same definitions, and others are not', (t) => {
+t.test('equal columns share their definitions, and different ones do not', (t) => {
   const definitionsOf = (payloads: readonly Uint8Array[]): readonly ColumnDefinition[] => {
     const sink = new Recorder();
     give(new StatementAnswer(sink, false), payloads);
@@ -154,7 +154,7 @@ t.test('the same columns are the same definitions, and others are not', (t) => {
   t.strictSame(definitionsOf(twoColumns)[0], one[0]);
   t.not(definitionsOf(twoColumns), one);
   t.notSame(definitionsOf(columnPayloads([cellKind.hex])), one);
-  // As many as are ever remembered, and columns that are never: each is as its packets say.
+  // The full cache size plus uncached columns. Each result must match its packets.
   for (let round = 0; round < 2; round++) {
     for (let width = 1; width <= 300; width++) {
       const kinds = Array.from({ length: width }, (_, column) =>
@@ -166,12 +166,12 @@ t.test('the same columns are the same definitions, and others are not', (t) => {
     }
   }
   const wide = columnPayloads(new Array(300).fill(cellKind.text));
-  t.not(definitionsOf(wide), definitionsOf(wide), 'what is long is not remembered');
+  t.not(definitionsOf(wide), definitionsOf(wide), 'long definitions are not cached');
   t.strictSame(definitionsOf(oneColumn), one);
   t.end();
 });
 
-t.test('an error ends the answer, wherever it comes', (t) => {
+t.test('an error packet ends the answer at any position', (t) => {
   const failed = 'failed 1317 70100 Query execution was interrupted é';
   for (const [payloads, reported] of [
     [[], []],
@@ -194,8 +194,8 @@ t.test('an error ends the answer, wherever it comes', (t) => {
   t.end();
 });
 
-t.test('a row that begins as the end of rows does is a row', (t) => {
-  // The length of a cell of 16 MiB takes nine bytes, of which the first is that of an EOF packet.
+t.test('a row that begins like an EOF packet is a row', (t) => {
+  // The length of a cell of 16 MiB takes nine bytes, and the first is that of an EOF packet.
   const long = rowPayload([Buffer.alloc(0x1000000, 'x')]);
   t.equal(long[0], eofPayload()[0]);
   const sink = new Recorder();
@@ -207,7 +207,7 @@ t.test('a row that begins as the end of rows does is a row', (t) => {
   t.end();
 });
 
-t.test('rows are for the kernel from the end of the columns to the end of the rows', (t) => {
+t.test('the kernel takes rows from the end of the columns to the end of the rows', (t) => {
   const calls: [number, number][] = [];
   class Sink extends Recorder {
     rows(from: number, to: number) {
@@ -223,7 +223,7 @@ t.test('rows are for the kernel from the end of the columns to the end of the ro
     }
     t.equal(answer.takeRows?.(result, 7), kernelStop.inputUsed);
     give(answer, [text('a')]);
-    t.type(answer.takeRows, 'function', 'a row that was not for the kernel is not the last');
+    t.type(answer.takeRows, 'function', 'a row that the kernel does not take is not the last packet');
     give(answer, [eofPayload({ status: moreResults })]);
   }
   t.equal(answer.takeRows, null);
@@ -234,11 +234,11 @@ t.test('rows are for the kernel from the end of the columns to the end of the ro
 
   const plain = new StatementAnswer(new Recorder(), false);
   give(plain, oneColumn);
-  t.equal(plain.takeRows, null, 'who has no rows method gets them one by one');
+  t.equal(plain.takeRows, null, 'without a rows method, each row is passed on by itself');
   t.end();
 });
 
-t.test('a payload that is too large, and a lost connection, are reported', (t) => {
+t.test('a payload that is too large and a lost connection are reported', (t) => {
   const sink = new Recorder();
   const answer = new StatementAnswer(sink, false);
   give(answer, oneColumn);
@@ -248,18 +248,18 @@ t.test('a payload that is too large, and a lost connection, are reported', (t) =
   t.end();
 });
 
-t.test('a request for a file is refused', (t) => {
+t.test('a request for a local file is refused', (t) => {
   for (const before of [[], [okPayload({ status: moreResults })]]) {
     const sink = new Recorder();
     const answer = new StatementAnswer(sink, false);
     const request = Buffer.from('\xfb/etc/passwd', 'latin1');
     t.throws(() => give(answer, [...before, request]), LocalInfileError);
-    t.strictSame(sink.reported, [], 'the reader of the packets reports the error');
+    t.strictSame(sink.reported, [], 'the packet reader reports the error');
   }
   t.end();
 });
 
-/** What is said of an answer whose rows nobody wants, and for which packets it took them to be its last. */
+/** Returns the calls of an answer whose rows are dropped, and the packets for which it reported its end. */
 function givePlain(payloads: readonly Uint8Array[]): { said: unknown[]; ends: number[] } {
   const said: unknown[] = [];
   const answer = new PlainAnswer(
@@ -270,7 +270,7 @@ function givePlain(payloads: readonly Uint8Array[]): { said: unknown[]; ends: nu
   return { said, ends };
 }
 
-t.test('a command of which nobody wants the rows is done at the end of its answer', (t) => {
+t.test('a command whose rows are dropped is done at the end of its answer', (t) => {
   const long = rowPayload([Buffer.alloc(0x1000000, 'x')]);
   for (const [payloads, said] of [
     [[okPayload()], 'done'],
@@ -289,16 +289,16 @@ t.test('a command of which nobody wants the rows is done at the end of its answe
   t.end();
 });
 
-t.test('a row whose first cell is empty is not the end of a command, though it begins as an OK packet does', (t) => {
+t.test('a row whose first cell is empty does not end a command, although it begins like an OK packet', (t) => {
   const payloads = [...oneColumn, text(''), text('')];
   t.strictSame(givePlain(payloads), { said: [], ends: [] });
   t.end();
 });
 
-t.test('a command whose answer will not come says why, and has nothing for the kernel', (t) => {
+t.test('a command whose connection is lost fails with the reason and takes no rows', (t) => {
   const said: unknown[] = [];
   const answer = new PlainAnswer(
-    () => t.fail('it is not done'),
+    () => t.fail('the command must not succeed'),
     (error) => said.push(error.message),
   );
   t.equal(answer.takeRows, null);
@@ -331,7 +331,7 @@ t.test('the answer to a prepare has the counts when it is complete', (t) => {
   }
   const reported: unknown[] = [];
   const answer = new PrepareAnswer(
-    () => t.fail('it has failed'),
+    () => t.fail('the command must fail'),
     (error) => reported.push(error.errno),
   );
   t.strictSame(give(answer, [killed]), [0]);
@@ -339,7 +339,7 @@ t.test('the answer to a prepare has the counts when it is complete', (t) => {
   t.end();
 });
 
-t.test('the OK packet of a command without rows is passed on if it is wanted', (t) => {
+t.test('the OK packet of a command without rows is passed on if requested', (t) => {
   const reported: unknown[] = [];
   const answer = (): PlainAnswer =>
     new PlainAnswer(

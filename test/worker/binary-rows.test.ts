@@ -17,15 +17,15 @@ import { type DatabaseKind, type DatabaseServer, sharedServers } from '../suppor
 t.setTimeout(540_000);
 
 /*
- * Rows of a prepared statement, of every type of both servers, are the JSON that the same rows are as text, which the
- * server itself has printed.
+ * Rows of a prepared statement, of every type of both servers, must give the same JSON as the same rows in the text protocol,
+ * which the server itself prints.
  */
 
 const noLimit = 1024 * 1024 * 1024;
 
 interface TypeCase {
   readonly type: string;
-  /** SQL expressions; null is added to each list. */
+  /** SQL expressions. NULL is added to each list. */
   readonly values: readonly string[];
   /** Only on this server. */
   readonly only?: DatabaseKind;
@@ -78,7 +78,7 @@ const doubles = [
 const reals: TypeCase[] = [
   { type: 'FLOAT', values: floats },
   { type: 'DOUBLE', values: [...floats, ...doubles] },
-  // A2: before -0, MySQL prints zeros.
+  // A2: MySQL prints zeros before -0.
   { type: 'FLOAT ZEROFILL', values: floats },
   { type: 'DOUBLE ZEROFILL', values: [...floats, ...doubles] },
   ...['(7,3)', '(10,0)', '(30,20)', '(60,10)'].map((size) => ({ type: `FLOAT${size}`, values: floats })),
@@ -155,7 +155,7 @@ const texts: TypeCase[] = [
   { type: 'INET4', values: ["'0.0.0.0'", "'255.255.255.255'"], only: 'mariadb' },
 ];
 
-/** What no column is behind. `t` has a row of each sign, and one of nulls. */
+/** Computed expressions, which have no column. `t` has a row of each sign, and one of NULLs. */
 const expressions = [
   ...[
     '1',
@@ -273,7 +273,7 @@ INSERT INTO t VALUES
   (-7, -123456.789, -5.5, 0.1, 123.45, 0.3333333, 511, 0, '0000-00-00 00:00:00', '100:00:00', '[]'),
   (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);`;
 
-/** An answer's columns and the payloads of its rows. */
+/** The columns of an answer and the payloads of its rows. */
 interface Rows {
   definitions: readonly ColumnDefinition[];
   readonly payloads: Buffer[];
@@ -316,7 +316,7 @@ for (const server of await sharedServers()) {
           () => false,
         );
         if (works) await compare(t, server, connection, query);
-        else t.comment(`${server.kind} does not know ${expression}`);
+        else t.comment(`${server.kind} does not support ${expression}`);
       }
     });
 
@@ -334,7 +334,7 @@ for (const server of await sharedServers()) {
   });
 }
 
-/** Numbers for `d`, `f`, `x`, `y`, `b` and `u`. */
+/** Random numbers for `d`, `f`, `x`, `y`, `b` and `u`. */
 function randomNumbers(random: Random): string[] {
   const bits = new DataView(new ArrayBuffer(8));
   bits.setUint32(0, random(2 ** 32));
@@ -350,7 +350,7 @@ function randomNumbers(random: Random): string[] {
   return [literal(d), literal(f), literal(decimal), literal(decimal), ...integers];
 }
 
-/** Compares the rows of a statement that is prepared with those of one that is not. */
+/** Compares the rows of a prepared statement with those of a text statement. */
 async function compare(
   t: Test,
   server: DatabaseServer,
@@ -375,9 +375,9 @@ async function compare(
   }
 }
 
-/** The packets that the database answers with. */
+/** The packets of the database's answer. */
 async function answerTo(server: DatabaseServer, connection: Connection, run: () => Promise<unknown>): Promise<Rows> {
-  // What mysql2 has of the socket: its typings leave it out.
+  // The socket of mysql2, which its typings omit.
   const { stream } = (connection as unknown as { connection: { stream: NodeJS.ReadableStream } }).connection;
   const chunks: Buffer[] = [];
   const keep = (chunk: Buffer): void => void chunks.push(chunk);
@@ -398,7 +398,7 @@ async function answerTo(server: DatabaseServer, connection: Connection, run: () 
         throw error;
       },
     },
-    // With MariaDB, mysql2 agrees on extended metadata.
+    // With MariaDB, mysql2 negotiates extended metadata.
     server.kind === 'mariadb',
   );
   for (let at = 0; at < bytes.length; ) {

@@ -12,11 +12,11 @@ import { binaryRowPayload, encodedString } from '../support/row-packets.ts';
 
 const noLimit = 1024 * 1024 * 1024;
 
-/** A value as it is encoded, by its bytes in hex. */
+/** An encoded value, given as its bytes in hex. */
 function textOf(type: number, hex: string, decimals = 0): string {
   const bytes = Buffer.from(hex.replaceAll(' ', ''), 'hex');
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  if (valueBytes(type, view, 0) !== bytes.length) throw new Error(`${hex} is of another length`);
+  if (valueBytes(type, view, 0) !== bytes.length) throw new Error(`${hex} has a wrong length`);
   return valueText(type, decimals, view, 0);
 }
 
@@ -32,7 +32,7 @@ function floatText(value: number, decimals = decimalsNotFixed): string {
   return valueText(valueType.float, decimals, view, 0);
 }
 
-t.test('integers, dates and times are read as the protocol has them', (t) => {
+t.test('integers, dates and times are decoded as the protocol defines', (t) => {
   for (const [type, hex, text, decimals] of [
     [valueType.int8, '80', '-128'],
     [valueType.uint8, 'ff', '255'],
@@ -150,7 +150,7 @@ t.test('A2: infinity and NaN are 0, as both servers print them', (t) => {
   t.end();
 });
 
-t.test('every double is read back from its text, which is as short as it can be', (t) => {
+t.test('the text of every double reads back as the same double and is as short as possible', (t) => {
   const random = seeded(t);
   let wrong = 0;
   for (let round = 0; round < 100_000; round++) {
@@ -245,7 +245,7 @@ function jsonOf(batch: Batch | null): string {
   return batch === null ? '' : Buffer.from(batch.buffer, 0, batch.length).toString();
 }
 
-/** What becomes of a row by the kernel: its JSON, why it stopped, or "error". */
+/** The kernel's result for a row: its JSON, the reason why it stopped, or "error". */
 function byKernel(format: RowFormat, packet: Uint8Array, at = 0): string | number {
   kernel.input.set(packet, at);
   try {
@@ -257,7 +257,7 @@ function byKernel(format: RowFormat, packet: Uint8Array, at = 0): string | numbe
   }
 }
 
-/** The same by the plain encoder. */
+/** The result of the plain encoder. */
 function plainly(format: RowFormat, payload: Uint8Array): string {
   let full: Batch | null = null;
   const encoder = new RowEncoder(format, noLimit, (batch) => {
@@ -292,8 +292,8 @@ t.test('random rows are the same by the kernel and by the plain encoder', (t) =>
     if (encoded !== expected) t.equal(encoded, expected, `round ${round}: ${JSON.stringify(columns)}`);
   }
   t.ok(outcomes.row > 20_000, `${outcomes.row} rows`);
-  t.ok(outcomes.error > 100, `${outcomes.error} of which a date or time cannot be`);
-  t.ok(outcomes.left > 20, `${outcomes.left} with bits that are not for the kernel`);
+  t.ok(outcomes.error > 100, `${outcomes.error} rows with an invalid date or time`);
+  t.ok(outcomes.left > 20, `${outcomes.left} rows with bits that the kernel does not take`);
   t.end();
 });
 
@@ -307,7 +307,7 @@ t.test('a value that reaches past its packet is an error, also if other bytes fo
     if (random(3) === 0) payload[0] = 1 + random(0xfd);
     const cut = payload.subarray(0, random(4) === 0 ? payload.length : random(payload.length + 1));
     const packet = framed([cut]);
-    // What a value of fixed decimals takes is more than what others do.
+    // A value with fixed decimals takes more bytes than others.
     const room = packet.length * 6 + columns.length * (24 + 320) + 64;
     const from = round % 2 === 0 ? 0 : kernel.input.length - packet.length;
     const outcomes = [0, 1, 0xfb, 0xff].map((filler) => {
@@ -317,7 +317,7 @@ t.test('a value that reaches past its packet is an error, also if other bytes fo
       if (kernel.output.subarray(room, room + 20_000).some((byte) => byte !== filler)) t.fail(`round ${round}: room`);
       return outcome;
     });
-    if (new Set(outcomes).size > 1) t.fail(`round ${round}: what is behind the packet made a difference`);
+    if (new Set(outcomes).size > 1) t.fail(`round ${round}: bytes behind the packet changed the result`);
     const expected = plainly(format, Buffer.from(cut));
     if (outcomes[0] === 'error') errors++;
     if (outcomes[0] !== kernelStop.largeRow && outcomes[0] !== expected)
@@ -327,7 +327,7 @@ t.test('a value that reaches past its packet is an error, also if other bytes fo
   t.end();
 });
 
-t.test('rows of every number of columns have their nulls where they are', (t) => {
+t.test('rows of any number of columns have their NULLs at the right positions', (t) => {
   for (const count of [0, 1, 5, 6, 7, 8, 13, 14, 15, 4_096]) {
     for (const step of [1, 2, 3, 7]) {
       const columns = Array.from({ length: count }, () => ({ type: valueType.uint8, decimals: 0, kind: number }));
@@ -342,7 +342,7 @@ t.test('rows of every number of columns have their nulls where they are', (t) =>
   t.end();
 });
 
-t.test('a row that is too large for the kernel is the same', (t) => {
+t.test('a row that is too large for the kernel gives the same JSON', (t) => {
   const columns = [
     { type: valueType.string, decimals: 31, kind: text },
     { type: valueType.double, decimals: 31, kind: quotedNumber },

@@ -4,7 +4,7 @@ import { formats } from '#src/formats/index.js';
 import type { FormatName } from '#src/wire/statement.js';
 import { cellGrowthMax, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
 
-/** Writes one cell into a target that has no more room than the encoder makes for it. */
+/** Writes one cell into a target with exactly the space that the encoder reserves. */
 function write(kind: CellKind, bytes: Uint8Array, cells: FormatName = 'json'): string {
   const room = bytes.length * cellGrowthMax + cellOverheadMax;
   const out = Buffer.alloc(room + 8, 0x7e);
@@ -15,7 +15,7 @@ function write(kind: CellKind, bytes: Uint8Array, cells: FormatName = 'json'): s
 
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
 
-t.test('every sequence of up to two bytes becomes what the platform decodes', (t) => {
+t.test('every sequence of up to two bytes is decoded as the platform decodes it', (t) => {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   let wrong = 0;
   for (let first = 0; first < 256; first++) {
@@ -28,9 +28,9 @@ t.test('every sequence of up to two bytes becomes what the platform decodes', (t
   t.end();
 });
 
-t.test('every lead byte with every kind of continuation, cut off anywhere, becomes what the platform decodes', (t) => {
+t.test('every lead byte with every kind of continuation, cut anywhere, is decoded as the platform decodes it', (t) => {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  // The bytes at which the rules for a second byte change, and some that end a sequence.
+  // The bytes at the limits of the rules for a second byte, and some that end a sequence.
   const followers = [0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc2, 0xe2, 0xf0, 0xff];
   let wrong = 0;
   for (let lead = 0xc0; lead < 256; lead++) {
@@ -47,7 +47,7 @@ t.test('every lead byte with every kind of continuation, cut off anywhere, becom
   t.end();
 });
 
-t.test('every character of Unicode stays itself', (t) => {
+t.test('every Unicode character is kept', (t) => {
   let wrong = 0;
   for (let code = 0; code <= 0x10ffff; code += code < 0x3000 ? 1 : 97) {
     if (code >= 0xd800 && code <= 0xdfff) continue;
@@ -83,7 +83,7 @@ t.test('a number keeps its digits and loses the zeros that JSON forbids', (t) =>
   t.end();
 });
 
-t.test('A2: a number that a server prints in a form that JSON forbids is given in one that it allows', (t) => {
+t.test('A2: a number that a server prints in a form that JSON forbids is written in a valid form', (t) => {
   for (const [printed, given] of [
     ['0.', '0'],
     ['-0.', '-0'],
@@ -129,7 +129,7 @@ t.test('A2: a number that a server prints in a form that JSON forbids is given i
   t.end();
 });
 
-t.test('bits are a number of up to 64 of them, from any count of bytes', (t) => {
+t.test('BIT values are numbers of up to 64 bits, from any number of bytes', (t) => {
   for (const [hex, given] of [
     ['', '0'],
     ['00', '0'],
@@ -152,7 +152,7 @@ t.test('bits are a number of up to 64 of them, from any count of bytes', (t) => 
   t.end();
 });
 
-t.test('bytes are upper-case hex, and a document that is none is text', (t) => {
+t.test('bytes are upper-case hex, and an invalid JSON document is text', (t) => {
   const every = Uint8Array.from({ length: 256 }, (_, byte) => byte);
   t.equal(write(cellKind.hex, every), `"${Buffer.from(every).toString('hex').toUpperCase()}"`);
   t.equal(write(cellKind.hex, new Uint8Array()), '""');
@@ -163,7 +163,7 @@ t.test('bytes are upper-case hex, and a document that is none is text', (t) => {
   t.end();
 });
 
-t.test('in quotes, numbers and bits are what they are without', (t) => {
+t.test('quoted numbers and BIT values have the digits of unquoted ones', (t) => {
   for (const [printed, given] of [
     ['0', '"0"'],
     ['-0', '"-0"'],
@@ -184,7 +184,7 @@ t.test('in quotes, numbers and bits are what they are without', (t) => {
   t.end();
 });
 
-t.test('a date without a month or a day is NULL, in either spelling of it', (t) => {
+t.test('a date without a month or a day is NULL, in both spellings', (t) => {
   for (const [printed, date, timestamp] of [
     ['2024-01-02', '"2024-01-02"', '"2024-01-02"'],
     ['0000-01-01', '"0000-01-01"', '"0000-01-01"'],

@@ -24,7 +24,7 @@ function define(type: number, more: Partial<ColumnDefinition> = {}): ColumnDefin
   };
 }
 
-/** By the numbers of the protocol, which both servers keep (enum_field_types). */
+/** By the type numbers of the protocol, which both servers use (enum_field_types). */
 const table: readonly (readonly [string, ColumnDefinition, object, CellKind])[] = [
   ['TINYINT', define(1), { name: 'Int8' }, cellKind.number],
   ['TINYINT UNSIGNED', define(1, { flags: unsigned }), { name: 'UInt8' }, cellKind.number],
@@ -89,7 +89,7 @@ function decimal(precision: number, scale: number): object {
   return { name: 'Decimal', precision, scale };
 }
 
-/** How a cell is written as a string, by its type or, where that leaves several, by how it is written otherwise. */
+/** How a cell is written as a string: by its type, or by its JSON kind where the type is ambiguous. */
 function kindOfString(type: object, kind: CellKind): CellKind {
   const { name } = type as { name: string };
   if (/^U?Int|^Float/.test(name)) {
@@ -119,7 +119,7 @@ for (const [what, definition, type, kind] of table) {
   });
 }
 
-t.test('a column is sent in UTF-8 by the collation of its definition, and by its names', (t) => {
+t.test('whether a column is sent in UTF-8 follows from the collation of its definition and from its names', (t) => {
   for (const collation of [
     11,
     65,
@@ -145,14 +145,14 @@ t.test('a column is sent in UTF-8 by the collation of its definition, and by its
     t.equal(isSentInUtf8(define(253, { characterSet: collation })), true, `${collation}`);
     t.equal(isSentInUtf8(define(3, { characterSet: collation, hasUtf8Names: false })), false, `${collation}`);
   }
-  // Of latin1, swe7, sjis, ucs2, utf16, utf16le, utf32, cp932 and gb18030; some with NO PAD, or UCA 14.0.0 of MariaDB.
+  // Collations of latin1, swe7, sjis, ucs2, utf16, utf16le, utf32, cp932 and gb18030, some with NO PAD or UCA 14.0.0 of MariaDB.
   for (const collation of [8, 47, 10, 13, 35, 640, 54, 101, 56, 60, 182, 95, 248, 1032, 1078, 2560, 2816, 3271]) {
     t.equal(isSentInUtf8(define(253, { characterSet: collation })), false, `${collation}`);
   }
   t.end();
 });
 
-t.test('in binary rows, a value is encoded by its type and its sign, and goes with its decimals', (t) => {
+t.test('in binary rows, a value is encoded by its type and sign, with its decimals', (t) => {
   for (const [type, signed, without] of [
     [1, valueType.int8, valueType.uint8],
     [2, valueType.int16, valueType.uint16],

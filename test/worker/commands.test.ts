@@ -3,24 +3,24 @@ import type { Param } from '#src/wire/statement.js';
 import { closePacket, commandPackets, Pipeline, runPackets } from '#src/worker/commands.js';
 import { continuedLength } from '../support/answer-packets.ts';
 
-/** The payloads of packets, each joined from its parts, whose numbers are looked at. */
+/** The payloads of packets, each joined from its parts. The packet numbers are checked. */
 function payloads(t: Test, bytes: Buffer): Buffer[] {
   const found: Buffer[] = [];
   let parts: Buffer[] = [];
   for (let at = 0; at < bytes.length; ) {
     const length = bytes.readUIntLE(at, 3);
-    if (bytes[at + 3] !== parts.length) t.fail(`packet ${bytes[at + 3]} comes as number ${parts.length}`);
+    if (bytes[at + 3] !== parts.length) t.fail(`packet ${bytes[at + 3]} has the number ${parts.length}`);
     parts.push(bytes.subarray(at + 4, at + 4 + length));
     at += 4 + length;
     if (length === continuedLength) continue;
     found.push(Buffer.concat(parts));
     parts = [];
   }
-  t.equal(parts.length, 0, 'the last packet is there');
+  t.equal(parts.length, 0, 'the last packet is complete');
   return found;
 }
 
-t.test('a command is its code and its text', (t) => {
+t.test('a command consists of its code and its text', (t) => {
   t.strictSame(payloads(t, commandPackets({ type: 'query', sql: 'é' })), [Buffer.from('\u0003é')]);
   t.strictSame(payloads(t, commandPackets({ type: 'prepare', sql: '?' })), [Buffer.from('\u0016?')]);
   t.strictSame(payloads(t, commandPackets({ type: 'init db', database: 'x' })), [Buffer.from('\u0002x')]);
@@ -30,7 +30,7 @@ t.test('a command is its code and its text', (t) => {
   t.end();
 });
 
-t.test('a statement that was prepared is run with its values, and closed', (t) => {
+t.test('a prepared statement is executed with its values and closed', (t) => {
   const close = Buffer.of(0x19, 1, 2, 3, 0x84);
   const head = '17010203840001000000';
   const id = 0x84030201;
@@ -55,7 +55,7 @@ t.test('a statement that was prepared is run with its values, and closed', (t) =
   t.end();
 });
 
-t.test('long values have long length prefixes, and continue in further packets', (t) => {
+t.test('long values have long length prefixes and continue in further packets', (t) => {
   const others = new Pipeline([{ type: 'ping' }]).bytes;
   const head = 10 + 1 + 1 + 2;
   for (const [length, prefix] of [

@@ -8,7 +8,7 @@ import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 for (const server of await sharedServers()) {
   for (const withDatabase of [true, false]) {
     const title = `${server.kind}, ${withDatabase ? 'a' : 'no'} database selected`;
-    t.test(`a connection is made clean after any statement (${title})`, async (t) => {
+    t.test(`a connection is clean after any statement (${title})`, async (t) => {
       const [home, away, role] = [0, 0, 0].map(uniqueName) as [string, string, string];
       await server.sql(
         `CREATE DATABASE ${home}; CREATE DATABASE ${away}; CREATE TABLE ${home}.t (a INT);
@@ -36,19 +36,23 @@ for (const server of await sharedServers()) {
       ]) {
         await connection.query(sql);
       }
-      t.notSame(await connection.query(look), before, 'the statements can be noticed');
-      t.equal(reset.pipelineAfter({ sql: `USE ${away}` }) === null, !withDatabase, 'no command selects no schema');
+      t.notSame(await connection.query(look), before, 'the statements change the session state');
+      t.equal(
+        reset.pipelineAfter({ sql: `USE ${away}` }) === null,
+        !withDatabase,
+        'without a schema no command selects one',
+      );
       await reset.run(connection, { sql: `USE ${away}` });
-      t.equal(connection.id, id, 'it is the same connection');
+      t.equal(connection.id, id, 'the connection is the same');
       t.strictSame(await connection.query(look), before);
-      t.strictSame(await connection.query(`SELECT * FROM ${home}.t`), [], 'the temporary table is gone');
+      t.strictSame(await connection.query(`SELECT * FROM ${home}.t`), [], 'the temporary table is dropped');
       t.equal(await server.sql(`SELECT IS_FREE_LOCK('${home}')`), '1');
       t.match(await failureOf(connection.query('EXECUTE p')), { errno: 1243 });
     });
   }
 
   const isMariadb = server.kind === 'mariadb';
-  t.test(`nothing that a single statement leaves is there after it (${server.kind})`, async (t) => {
+  t.test(`a one-off statement leaves no residue (${server.kind})`, async (t) => {
     const [home, role] = [uniqueName(), uniqueName()];
     await server.sql(
       `CREATE DATABASE ${home}; CREATE ROLE ${role}; GRANT ${role} TO root@localhost; CREATE TABLE ${home}.t (a INT);
@@ -91,9 +95,9 @@ for (const server of await sharedServers()) {
     }
   });
 
-  t.test(`the character set of the schema is there again after any statement (${server.kind})`, async (t) => {
+  t.test(`the character set of the schema is restored after any statement (${server.kind})`, async (t) => {
     const homes = ['latin1_swedish_ci', 'utf8mb4_0900_ai_ci', 'cp1251_ukrainian_ci'].map((collation) => {
-      // MariaDB knows the second by another name.
+      // MariaDB uses another name for the second one.
       return { home: uniqueName(), collation: isMariadb ? collation.replace('0900_ai_ci', 'general_ci') : collation };
     });
     for (const { home, collation } of homes) await server.sql(`CREATE DATABASE ${home} COLLATE ${collation}`);
@@ -108,15 +112,19 @@ for (const server of await sharedServers()) {
         t.strictSame(
           await connection.query(look),
           [[collation.split('_')[0], collation]],
-          `as a login finds it: ${sql}`,
+          `equal to the state after a login: ${sql}`,
         );
         await reset.run(connection, null);
-        t.strictSame(await connection.query(look), [[collation.split('_')[0], collation]], `after several: ${sql}`);
+        t.strictSame(
+          await connection.query(look),
+          [[collation.split('_')[0], collation]],
+          `after several statements: ${sql}`,
+        );
       }
     }
   });
 
-  t.test('the time limit of the account is there again after any statement', { skip: !isMariadb }, async (t) => {
+  t.test('the time limit of the account is restored after any statement', { skip: !isMariadb }, async (t) => {
     const user = uniqueName();
     await server.sql(`CREATE USER ${user} WITH MAX_STATEMENT_TIME 7.5`);
     t.teardown(() => server.sql(`DROP USER ${user}`));
@@ -128,7 +136,7 @@ for (const server of await sharedServers()) {
     }
   });
 
-  t.test(`a statement that leaves nothing is cleaned up in its own write (${server.kind})`, async (t) => {
+  t.test(`a statement without residue is cleaned up in its own write (${server.kind})`, async (t) => {
     const connection = await open(t, server);
     const reset = await ConnectionReset.prepare(connection, null);
     for (const sql of ['SELECT 1', 'DO 1', 'SELECT 1 UNION SELECT 2', 'BEGIN']) {
@@ -154,11 +162,11 @@ for (const server of await sharedServers()) {
     }
   });
 
-  t.test(`of what cleans a connection nothing may fail but what may be refused (${server.kind})`, async (t) => {
+  t.test(`only a command that may be refused can fail during a reset (${server.kind})`, async (t) => {
     const connection = await open(t, server);
     const reset = await ConnectionReset.prepare(connection, null);
     const pipeline = reset.pipelineAfter({ sql: 'SELECT 1' });
-    if (pipeline === null) throw new Error('there are commands that clean up after such a statement');
+    if (pipeline === null) throw new Error('no commands clean up after such a statement');
     const none = new Array<DriverError | null>(pipeline.pipeline.length).fill(null);
     pipeline.check(none);
     const refused = new ServerError(1227, '42000', 'Access denied');
@@ -171,7 +179,7 @@ for (const server of await sharedServers()) {
         return false;
       }
     });
-    // On MySQL, a user without the privilege may not set a resource group, nor ever has.
+    // On MySQL, a user without the privilege cannot set the resource group, so it has not changed.
     t.equal(mayFail.length, isMariadb ? 0 : 1);
     for (const index of none.keys()) {
       const lost = none.with(index, new Error('the cable was cut'));

@@ -41,7 +41,7 @@ const options = {
 
 const packageFile = new URL('../../../package.json', import.meta.url);
 
-t.test('the driver is the version whose inside is known', (t) => {
+t.test('the installed driver is the version whose internals are known', (t) => {
   const { dependencies } = JSON.parse(readFileSync(packageFile, 'utf8')) as { dependencies: Record<string, string> };
   const pinned = dependencies['mysql2'] ?? '';
   t.match(pinned, /^\d+\.\d+\.\d+$/, 'no range');
@@ -50,7 +50,7 @@ t.test('the driver is the version whose inside is known', (t) => {
   t.end();
 });
 
-/** The inside of the driver, as loosely as a test that looks for changes must see it. */
+/** The internals of the driver, typed loosely, because the test looks for changes. */
 interface Inside extends EventEmitter {
   readonly stream: Socket;
   packetParser: { execute(chunk: Buffer): void };
@@ -60,7 +60,7 @@ interface Inside extends EventEmitter {
   end(): void;
 }
 
-/** A result, written down. */
+/** Records a result. */
 class Result implements ResultSink {
   readonly reported: string[] = [];
   readonly end: Promise<OkPacket>;
@@ -72,7 +72,7 @@ class Result implements ResultSink {
       this.#ended = resolve;
       this.#failed = reject;
     });
-    // Not every test is about the end.
+    // Not every test awaits the end.
     this.end.catch(() => {});
   }
 
@@ -107,7 +107,7 @@ for (const server of await sharedServers()) {
   if (hasTls) ways.push([`${kind}, by TLS`, { ...tcp, tls: { mode: 'required', ca: null } }]);
 
   for (const isTls of hasTls ? [false, true] : [false]) {
-    t.test(`the inside of the driver is as it is used here (${kind}${isTls ? ' with TLS' : ''})`, async (t) => {
+    t.test(`the driver has the internals that are used here (${kind}${isTls ? ' with TLS' : ''})`, async (t) => {
       const sockets: Socket[] = [];
       const stream = (): Socket => {
         const socket = connect(server.socketPath);
@@ -127,15 +127,15 @@ for (const server of await sharedServers()) {
       t.equal(handshake.serverVersion.includes('MariaDB'), kind === 'mariadb');
       t.equal(inside.stream instanceof TLSSocket, isTls);
       if (isTls) {
-        t.not(inside.stream, streamOfLogin, 'what stands before the socket is the stream now');
+        t.not(inside.stream, streamOfLogin, 'the TLS socket replaces the plain one');
       } else {
-        t.strictSame(sockets, [inside.stream], 'it uses the stream that the option makes, and makes one');
+        t.strictSame(sockets, [inside.stream], 'the driver uses the stream of the option, and creates one only');
       }
-      t.equal(inside.packetParser, driverParser, 'the parser is made once');
+      t.equal(inside.packetParser, driverParser, 'the parser is created once');
       t.equal(inside._mariadbExtendedMetadata, kind === 'mariadb');
       t.equal(`${inside.threadId}`, await connectionId(inside));
 
-      // From now on the parser that replaces the driver's receives every chunk; it is looked up for each one.
+      // From here on the replacement parser receives every chunk: the driver looks it up each time.
       t.match(await answerOf(inside, "SELECT 'abc'"), [
         Buffer.of(1),
         {},
@@ -152,7 +152,7 @@ for (const server of await sharedServers()) {
       inside.stream.pause();
       inside.stream.resume();
       const failure = await new Promise((resolve) => inside.changeUser({ charset: 'UTF8MB4_GENERAL_CI' }, resolve));
-      t.notOk(failure, 'a new login goes by its own parser');
+      t.notOk(failure, "a new login uses the driver's own parser");
       t.equal(`${inside.threadId}`, await connectionId(inside));
       inside.packetParser = driverParser;
       const closed = once(inside.stream, 'close');
@@ -186,7 +186,7 @@ for (const server of await sharedServers()) {
       t.strictSame(done.reported, ['ended']);
     });
 
-    t.test(`an error is the server's own, and the connection goes on after it (${way})`, async (t) => {
+    t.test(`an error is the server's own, and the connection continues after it (${way})`, async (t) => {
       const connection = await open(t, address);
       for (const [sql, errno, sqlState] of [
         ['SELEC', 1064, '42000'],
@@ -204,7 +204,7 @@ for (const server of await sharedServers()) {
       t.strictSame(await connection.query('SELECT 5'), [['5']]);
     });
 
-    t.test(`an error in the midst of the rows comes after them (${way})`, async (t) => {
+    t.test(`an error during the rows comes after them (${way})`, async (t) => {
       const connection = await open(t, address);
       const result = new Result();
       connection.execute('SELECT 1 UNION ALL SELECT (SELECT 1 UNION ALL SELECT 2)', result);
@@ -214,7 +214,7 @@ for (const server of await sharedServers()) {
       t.strictSame(await connection.query('SELECT 5'), [['5']]);
     });
 
-    t.test(`commands that are given before the last is answered are answered in order (${way})`, async (t) => {
+    t.test(`commands that are sent before the last is answered are answered in order (${way})`, async (t) => {
       const connection = await open(t, address);
       const statements = [
         'SELECT 1',
@@ -244,7 +244,7 @@ for (const server of await sharedServers()) {
       t.equal(connection.isIdle, true);
     });
 
-    t.test(`a connection that the server ends is lost once, and says so to its commands (${way})`, async (t) => {
+    t.test(`a connection that the server closes reports its loss once and fails its commands (${way})`, async (t) => {
       const connection = await open(t, address);
       let lost = 0;
       connection.on('lost', () => lost++);
@@ -262,7 +262,7 @@ for (const server of await sharedServers()) {
       t.equal(lost, 1);
     });
 
-    t.test(`a connection that is idle when the server ends it is lost too (${way})`, async (t) => {
+    t.test(`an idle connection that the server closes is lost too (${way})`, async (t) => {
       const connection = await open(t, address);
       const lost = once(connection, 'lost');
       await server.sql(`KILL CONNECTION ${connection.id}`);
@@ -270,20 +270,20 @@ for (const server of await sharedServers()) {
       await t.rejects(connection.query('SELECT 1'), /closed/);
     });
 
-    t.test(`close and destroy end the connection without calling it lost (${way})`, async (t) => {
+    t.test(`close and destroy do not report the connection as lost (${way})`, async (t) => {
       for (const method of ['close', 'destroy'] as const) {
         const connection = await open(t, address);
         const { id } = connection;
-        connection.on('lost', () => t.fail('it was let go, not lost'));
+        connection.on('lost', () => t.fail('closed by the client, not lost'));
         connection[method]();
         await until(async () => (await server.sql(`${processes} WHERE ID = ${id}`)) === '0');
       }
       t.pass();
     });
 
-    t.test(`what is awaited when the connection is destroyed does not stay so (${way})`, async (t) => {
+    t.test(`pending commands fail when the connection is destroyed (${way})`, async (t) => {
       const connection = await open(t, address);
-      connection.on('lost', () => t.fail('it was let go, not lost'));
+      connection.on('lost', () => t.fail('closed by the client, not lost'));
       const statement = connection.query('SELECT SLEEP(100)').catch(() => 'failed');
       const commands = connection.pipeline(new Pipeline([{ type: 'reset connection' }])).catch(() => 'failed');
       await runs(server, connection.id);
@@ -314,7 +314,7 @@ for (const server of await sharedServers()) {
       t.strictSame(await connection.query('SELECT @x'), [[null]]);
     });
 
-    t.test(`commands after a statement are run even if it fails (${way})`, async (t) => {
+    t.test(`commands after a statement run even if it fails (${way})`, async (t) => {
       const connection = await open(t, address);
       for (const [sql, reported] of [
         ["SELECT 'a'", ['columns a', 'row \u0001a', 'ended']],
@@ -342,7 +342,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    t.test(`a new login leaves the connection to what follows (${way})`, async (t) => {
+    t.test(`the connection can be used after a new login (${way})`, async (t) => {
       const connection = await open(t, address);
       const { id } = connection;
       for (let time = 0; time < 2; time++) {
@@ -354,10 +354,10 @@ for (const server of await sharedServers()) {
       }
     });
 
-    t.test(`a statement of any length arrives whole, and what follows it (${way})`, async (t) => {
+    t.test(`a statement of any length arrives complete, and so does the next one (${way})`, async (t) => {
       const connection = await open(t, address);
       const [head, tail] = ["SELECT SHA2('", "', 256)"];
-      // A payload has a byte before the statement; one that fills its packets is followed by an empty one.
+      // A payload has one byte before the statement. A payload that fills its packets is followed by an empty one.
       for (const payload of [-1, 0, 1, continuedLength, continuedLength + 1].map((more) => continuedLength + more)) {
         const text = Buffer.alloc(payload - 1 - head.length - tail.length, `${uniqueName()} abc`).toString();
         const result = new Result();
@@ -369,12 +369,12 @@ for (const server of await sharedServers()) {
       }
     });
 
-    t.test(`a row that is too large to keep is dropped, and the statement goes on (${way})`, async (t) => {
+    t.test(`a row that is too large to keep is dropped, and the statement continues (${way})`, async (t) => {
       const connection = await open(t, address, 'root', 20 * MiB);
       for (const size of [21 * MiB, continuedLength + 20 * MiB, 2 * continuedLength - 9]) {
         const result = new Result();
         connection.execute(`SELECT 'a' UNION ALL SELECT REPEAT('b', ${size}) UNION ALL SELECT 'c'`, result);
-        // The timer is not to keep the process when there is nothing left to wait for.
+        // The timer must not keep the process alive.
         await Promise.race([result.end, delay(20_000, undefined, { ref: false })]);
         t.strictSame(
           result.reported,
@@ -386,13 +386,13 @@ for (const server of await sharedServers()) {
   }
 
   for (const [way, address] of [...ways, [`${kind}, by TCP`, { ...tcp, tls: null }]] as const) {
-    t.test(`a paused connection reads nothing more, and all of it when resumed (${way})`, async (t) => {
+    t.test(`a paused connection reads nothing more, and everything when it resumes (${way})`, async (t) => {
       const connection = await open(t, address);
       const total = 200_000;
       let rows = 0;
       let wrong = 0;
       const result = new Result();
-      // Some MB of rows, each with its number.
+      // Some MB of numbered rows.
       const sql = `WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ${total})
         SELECT i, REPEAT('x', 200) FROM n`;
       const setting = kind === 'mysql' ? 'cte_max_recursion_depth' : 'max_recursive_iterations';
@@ -413,7 +413,7 @@ for (const server of await sharedServers()) {
         failed: (error) => result.failed(error),
       });
       for (const pause of pauses) {
-        // The server stops when the buffers of both sockets are full: it waits to write.
+        // When the buffers of both sockets are full, the server waits to write.
         await until(async () => {
           const state = await server.sql(
             `SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = ${connection.id}`,
@@ -421,7 +421,7 @@ for (const server of await sharedServers()) {
           return rows >= pause && /writing to net|sending/i.test(state);
         });
         await server.sql('DO SLEEP(0.2)');
-        t.equal(rows, pause, 'no row comes while it is paused, not even of those that had been read');
+        t.equal(rows, pause, 'no row comes while it is paused, not even one that was already received');
         connection.resume();
       }
       await result.end;
@@ -450,16 +450,19 @@ for (const server of await sharedServers()) {
   });
 
   if (kind === 'mysql') {
-    t.test('what the server says before it ends an idle connection is why it is lost', async (t) => {
-      const connection = await open(t, { socketPath: server.socketPath });
-      const lost = once(connection, 'lost');
-      await connection.query('SET wait_timeout = 1');
-      t.match((await lost)[0], /inactivity/);
-    });
+    t.test(
+      'a message that the server sends before it closes an idle connection is the reason of the loss',
+      async (t) => {
+        const connection = await open(t, { socketPath: server.socketPath });
+        const lost = once(connection, 'lost');
+        await connection.query('SET wait_timeout = 1');
+        t.match((await lost)[0], /inactivity/);
+      },
+    );
   }
 
   if (hasTls) {
-    t.test(`a certificate that nobody vouches for is refused where it is to be verified (${kind})`, async (t) => {
+    t.test(`an untrusted certificate is refused if it must be verified (${kind})`, async (t) => {
       const address = { ...tcp, tls: { mode: 'verify-ca' as const, ca: null } };
       const refused = await Connection.open({ ...options, address }).catch((error) => error);
       t.match(connectRefusal(refused as DriverError), { kind: 'unavailable', failure: { message: /certificate/ } });
@@ -467,7 +470,7 @@ for (const server of await sharedServers()) {
   }
 }
 
-t.test('a server that is not there, hangs up or says nothing is unavailable', async (t) => {
+t.test('a server that is absent, hangs up or is silent is unavailable', async (t) => {
   const impatient = { ...options, timeoutMs: 300 };
   const socketPath = join(tmpdir(), uniqueName());
   const absent = await Connection.open({ ...impatient, address: { socketPath } }).catch((error) => error);
@@ -495,22 +498,25 @@ t.test('a server that is not there, hangs up or says nothing is unavailable', as
   }
 });
 
-t.test('a server that asks for a file all the same gets none, and loses the connection', async (t) => {
-  const received: unknown[] = [];
-  let asked = false;
-  const connection = await openStub(t, (stream) => {
-    asked = true;
-    stream.on('data', (bytes) => received.push(bytes));
-    stream.write(framed([Buffer.from('\xfb/etc/passwd', 'latin1')]));
-  });
-  const lost = once(connection, 'lost');
-  await t.rejects(connection.query('SELECT 1'));
-  await lost;
-  t.ok(asked);
-  t.strictSame(received, []);
-});
+t.test(
+  'a server that requests a file despite the missing capability gets none, and the connection is closed',
+  async (t) => {
+    const received: unknown[] = [];
+    let asked = false;
+    const connection = await openStub(t, (stream) => {
+      asked = true;
+      stream.on('data', (bytes) => received.push(bytes));
+      stream.write(framed([Buffer.from('\xfb/etc/passwd', 'latin1')]));
+    });
+    const lost = once(connection, 'lost');
+    await t.rejects(connection.query('SELECT 1'));
+    await lost;
+    t.ok(asked);
+    t.strictSame(received, []);
+  },
+);
 
-t.test('a server whose answer cannot be read loses the connection, and its commands fail', async (t) => {
+t.test('a malformed answer closes the connection and fails its commands', async (t) => {
   for (const [answer, reported] of [
     // A column that is cut off, and a cell that reaches past its row.
     [[Buffer.of(1), Buffer.from('\u0003def\u0005sch'), eofPayload()], []],
@@ -532,7 +538,7 @@ t.test('a server whose answer cannot be read loses the connection, and its comma
   }
 });
 
-t.test('a server that says what nobody has asked for loses the connection', async (t) => {
+t.test('an unexpected packet closes the connection', async (t) => {
   for (const [said, reason] of [
     [errorPayload(1053, '08S01', 'Server shutdown in progress'), /^Server shutdown in progress$/],
     [okPayload(), /nobody/],
@@ -552,7 +558,7 @@ async function open(t: Test, address: DatabaseAddress, user = 'root', rowBytesMa
   return connection;
 }
 
-/** A connection to what lets everybody log in, and answers the first statement as the test says. */
+/** Connects to a fake server that accepts every login and answers the first statement as the test says. */
 async function openStub(t: Test, answer: (stream: Socket) => void): Promise<Connection> {
   const stub = mysql.createServer((peer) => {
     const { stream, serverHandshake } = peer as unknown as {
@@ -592,7 +598,7 @@ function command(sql: string): Buffer {
   return packet;
 }
 
-/** The payloads that answer a statement of one row, taken in the place of the driver's parser. */
+/** The payloads of the answer to a statement with one row, received in place of the driver's parser. */
 async function answerOf(inside: Inside, sql: string): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
   inside.packetParser = { execute: (chunk) => chunks.push(Buffer.from(chunk)) };

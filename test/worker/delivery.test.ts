@@ -13,7 +13,7 @@ import { until } from '../support/until.ts';
 const KiB = 1024;
 const MiB = 1024 ** 2;
 const GiB = 1024 ** 3;
-/** What the delivery keeps in memory while it writes, a last batch aside; half as much makes it go on. */
+/** The most bytes that the delivery keeps in memory while it writes, apart from the last batch. It resumes at half of that. */
 const pendingBytesMax = 512 * KiB;
 /** Longer than any test runs. */
 const forever = 3_600_000;
@@ -32,7 +32,7 @@ class Stage {
   readonly limits: SpillLimits;
   readonly delivery: Delivery;
   readonly faults: string[] = [];
-  /** Sent, and neither delivered nor reported as spilled. */
+  /** Batches that were sent, and neither delivered nor reported as spilled. */
   readonly pending: Sent[] = [];
   readonly onDisk: Sent[] = [];
   readonly posted: { rows: number; fromDisk: boolean }[] = [];
@@ -130,22 +130,22 @@ class Stage {
     this.closed = true;
   }
 
-  /** What must hold whenever nothing is being called. */
+  /** Invariants between calls. */
   check(): void {
-    // Of a statement that has ended nothing more comes, and the connection is wanted for the next.
+    // After the end of the statement no rows follow, and the next statement needs the connection.
     if (this.closed || this.ended) {
-      if (this.paused) this.faults.push('the database is left stopped');
+      if (this.paused) this.faults.push('the database is left paused');
       return;
     }
     this.pendingMost = Math.max(this.pendingMost, this.pendingBytes);
     const hasCredit = this.creditBytes > 0 && this.creditRows > 0;
     const mustPause = this.delivery.isSpilling ? this.pendingBytes > pendingBytesMax : !hasCredit;
     const mayPause = this.delivery.isSpilling ? this.pendingBytes > pendingBytesMax / 2 : !hasCredit;
-    if (mustPause && !this.paused) this.faults.push('the database runs though there is no room');
-    if (!mayPause && this.paused) this.faults.push('the database is stopped though there is room');
-    if (this.delivery.isPaused !== this.paused) this.faults.push('isPaused is something else');
-    if (this.usage.bytes > this.limits.totalBytesMax) this.faults.push('more is on disk than may be of all');
-    if (this.diskBytes > this.limits.bytesMax) this.faults.push('more is on disk than may be of one');
+    if (mustPause && !this.paused) this.faults.push('the database is running without room');
+    if (!mayPause && this.paused) this.faults.push('the database is paused although there is room');
+    if (this.delivery.isPaused !== this.paused) this.faults.push('isPaused is wrong');
+    if (this.usage.bytes > this.limits.totalBytesMax) this.faults.push('the disk limit of all statements is exceeded');
+    if (this.diskBytes > this.limits.bytesMax) this.faults.push('the disk limit of one statement is exceeded');
   }
 
   #post(batch: Batch, fromDisk: boolean): void {
@@ -153,12 +153,14 @@ class Stage {
     if (this.creditBytes <= 0 || this.creditRows <= 0) this.faults.push('rows came without credit');
     this.creditBytes -= batch.buffer.byteLength;
     this.creditRows -= batch.rows;
-    if (!fromDisk && this.onDisk.length > 0) this.faults.push('rows passed those on disk');
+    if (!fromDisk && this.onDisk.length > 0) this.faults.push('rows overtook those on disk');
     const expected = (fromDisk ? this.onDisk : this.pending).shift();
-    // It is given away, as to another thread.
+    // The memory is transferred, as to another thread.
     const { buffer, ...rest } = structuredClone(batch, { transfer: [batch.buffer] });
-    if (expected === undefined || !expected.bytes.equals(Buffer.from(buffer))) this.faults.push('other bytes came');
-    if (JSON.stringify(rest) !== JSON.stringify(expected?.batch)) this.faults.push(`came as ${JSON.stringify(rest)}`);
+    if (expected === undefined || !expected.bytes.equals(Buffer.from(buffer)))
+      this.faults.push('wrong bytes were delivered');
+    if (JSON.stringify(rest) !== JSON.stringify(expected?.batch))
+      this.faults.push(`delivered as ${JSON.stringify(rest)}`);
     this.posted.push({ rows: batch.rows, fromDisk });
   }
 
@@ -174,7 +176,7 @@ class Stage {
   }
 
   #pause(paused: boolean): void {
-    if (this.paused === paused) this.faults.push(`the database was ${paused ? 'stopped' : 'let go on'} twice`);
+    if (this.paused === paused) this.faults.push(`the database was ${paused ? 'paused' : 'resumed'} twice`);
     this.paused = paused;
     if (paused) this.pauses++;
   }
@@ -192,7 +194,7 @@ function usageOf({ totalBytesMax }: SpillLimits): SpillUsage {
   return SpillUsage.forThreads(1, totalBytesMax);
 }
 
-/** A delivery whose reader has taken one row and no more, so that it spills. */
+/** A delivery that spills, because its reader takes a single row. */
 async function spilling(t: Test, changed: Partial<SpillLimits> = {}): Promise<Stage> {
   const limits = limitsOf(t, changed);
   const stage = new Stage(limits, usageOf(limits), 1, 1_000_000);
@@ -201,7 +203,7 @@ async function spilling(t: Test, changed: Partial<SpillLimits> = {}): Promise<St
   return stage;
 }
 
-t.test('while there is credit batches go at once, and nothing is put to disk', async (t) => {
+t.test('with credit, batches are delivered at once and nothing is written to disk', async (t) => {
   const limits = limitsOf(t);
   const stage = new Stage(limits, usageOf(limits), 1_000, 10);
   for (let batch = 0; batch < 3; batch++) stage.send(100, 2);
@@ -216,7 +218,7 @@ t.test('while there is credit batches go at once, and nothing is put to disk', a
   t.equal(stage.usage.bytes, 0);
 });
 
-t.test('the database is stopped when the credit is used up, and goes on with the next', async (t) => {
+t.test('the database pauses when the credit is used up, and resumes with new credit', async (t) => {
   for (const [bytes, rows] of [
     [100, 10],
     [1_000, 1],
@@ -233,27 +235,27 @@ t.test('the database is stopped when the credit is used up, and goes on with the
   }
 });
 
-t.test('a reader that comes back in time causes no spilling', async (t) => {
+t.test('a reader that returns in time causes no spilling', async (t) => {
   const limits = limitsOf(t, { waitMs: 60 });
   const stage = new Stage(limits, usageOf(limits), 100, 10);
   stage.send(100);
-  // In the same turn of the event loop, so that no timer can come between.
+  // In the same turn of the event loop, so that no timer can fire in between.
   stage.credit(100, 0);
   await delay(80);
   t.equal(stage.delivery.isSpilling, false);
   t.equal(stage.paused, false);
-  // Timers of one duration fire in the order in which they were set.
+  // Timers of equal duration fire in the order in which they were set.
   const isEarly = new Promise((resolve) => setTimeout(() => resolve(stage.delivery.isSpilling), limits.waitMs));
   stage.send(100);
   t.equal(stage.paused, true);
-  t.equal(await isEarly, false, 'and the next time it has as long again');
+  t.equal(await isEarly, false, 'the next pause has the full time again');
   await until(() => stage.delivery.isSpilling);
-  t.equal(stage.paused, false, 'the database goes on');
+  t.equal(stage.paused, false, 'the database resumes');
   stage.close();
   t.strictSame(stage.faults, []);
 });
 
-t.test('without a limit on disk there is no spilling', async (t) => {
+t.test('without disk space there is no spilling', async (t) => {
   const limits = limitsOf(t, { bytesMax: 0 });
   const stage = new Stage(limits, usageOf(limits), 100, 10);
   stage.send(100);
@@ -261,7 +263,7 @@ t.test('without a limit on disk there is no spilling', async (t) => {
   t.equal(stage.delivery.isSpilling, false);
   t.equal(stage.paused, true);
   stage.close();
-  t.equal(stage.paused, false, 'the database cannot end while it is stopped');
+  t.equal(stage.paused, false, 'the database is not left paused');
 });
 
 t.test('unread batches are written to disk, reported, and read when there is credit', async (t) => {
@@ -269,12 +271,12 @@ t.test('unread batches are written to disk, reported, and read when there is cre
   for (let batch = 0; batch < 20; batch++) stage.send(50 * KiB, 3);
   await until(() => stage.onDisk.length === 20);
   t.equal(stage.usage.bytes, 20 * 50 * KiB);
-  t.equal(stage.delivery.rowsWanted, 1_000_000, 'batches are not made small for want of credit');
-  t.equal(stage.posted.length, 1, 'nothing comes without credit');
+  t.equal(stage.delivery.rowsWanted, 1_000_000, 'missing credit does not make batches small');
+  t.equal(stage.posted.length, 1, 'nothing is delivered without credit');
   stage.credit(100 * KiB, 0);
   await until(() => stage.posted.length === 3);
   await delay(10);
-  t.equal(stage.posted.length, 3, 'nor more than is credited');
+  t.equal(stage.posted.length, 3, 'no more than the credit is delivered');
   stage.credit(GiB, 0);
   await until(() => stage.posted.length === 21);
   t.ok(stage.posted.slice(1).every(({ fromDisk }) => fromDisk));
@@ -287,7 +289,7 @@ t.test('unread batches are written to disk, reported, and read when there is cre
   t.strictSame(stage.faults, []);
 });
 
-t.test('the end is reported when all is on disk, with the rows that are to come', async (t) => {
+t.test('the end is reported when all rows are on disk, with the rows to come', async (t) => {
   const stage = await spilling(t);
   for (let batch = 0; batch < 5; batch++) stage.send(1_000, 7);
   stage.end();
@@ -300,11 +302,11 @@ t.test('the end is reported when all is on disk, with the rows that are to come'
   await until(() => stage.done > 0);
   t.equal(stage.posted.length, 6);
   t.equal(stage.usage.bytes, 0);
-  t.equal(stage.drains, 0, 'there is nothing more to be asked for');
+  t.equal(stage.drains, 0, 'no more credit is needed');
   t.strictSame(stage.faults, []);
 });
 
-t.test('an end without rows to come is reported at once, and all is done', async (t) => {
+t.test('an end without rows to come is reported at once and completes the delivery', async (t) => {
   const stage = await spilling(t);
   stage.end();
   t.equal(stage.rowsToCome, 0);
@@ -312,7 +314,7 @@ t.test('an end without rows to come is reported at once, and all is done', async
   t.strictSame(stage.faults, []);
 });
 
-t.test('past the limit on disk of one statement the database waits, and no row is lost', async (t) => {
+t.test('at the disk limit of one statement the database pauses, and no row is lost', async (t) => {
   const stage = await spilling(t, { bytesMax: 1_000 * KiB });
   for (let batch = 1; batch <= 10; batch++) {
     stage.send(100 * KiB);
@@ -326,7 +328,7 @@ t.test('past the limit on disk of one statement the database waits, and no row i
   stage.credit(300 * KiB, 0);
   await until(() => stage.posted.length === 4);
   await delay(10);
-  t.equal(stage.pending.length, 6, 'room is made only by reading all of the file');
+  t.equal(stage.pending.length, 6, 'only reading the complete file frees space');
   stage.credit(GiB, 0);
   await until(() => stage.posted.length === 17);
   t.strictSame(stage.faults, []);
@@ -335,7 +337,7 @@ t.test('past the limit on disk of one statement the database waits, and no row i
   stage.close();
 });
 
-t.test('a batch larger than the limit on disk waits in memory, and those behind it', async (t) => {
+t.test('a batch larger than the disk limit waits in memory, and so do those behind it', async (t) => {
   const stage = await spilling(t, { bytesMax: 1_000 });
   for (const size of [500, 2_000, 500]) stage.send(size);
   stage.end();
@@ -351,7 +353,7 @@ t.test('a batch larger than the limit on disk waits in memory, and those behind 
   );
 });
 
-t.test('past the limit on disk of all statements it waits until others make room', async (t) => {
+t.test('at the disk limit of all statements it waits until others free space', async (t) => {
   const stage = await spilling(t, { totalBytesMax: 10_000 });
   t.equal(stage.usage.reserve(9_500), true);
   stage.send(1_000);
@@ -366,24 +368,24 @@ t.test('past the limit on disk of all statements it waits until others make room
   t.strictSame(stage.faults, []);
 });
 
-t.test('it looks for room again after a reader has taken some and gone away', async (t) => {
+t.test('it tries to spill again after a reader has taken some rows and stopped', async (t) => {
   const stage = await spilling(t, { totalBytesMax: 10_000 });
   t.equal(stage.usage.reserve(9_500), true);
   for (let batch = 0; batch < 3; batch++) stage.send(1_000);
   await delay(20);
   stage.credit(100 + 1_000, 0);
-  t.equal(stage.posted.length, 3, 'two came from memory');
+  t.equal(stage.posted.length, 3, 'two batches came from memory');
   stage.usage.release(9_500);
-  await until(() => stage.spilledRows === 1).catch(() => t.fail('the third is never put to disk'));
+  await until(() => stage.spilledRows === 1).catch(() => t.fail('the third batch is never written to disk'));
   stage.close();
 });
 
-t.test('a database that was stopped over its last rows is not left so', async (t) => {
+t.test('a database that was paused over its last rows is resumed', async (t) => {
   const stage = await spilling(t, { bytesMax: 1_000 });
   for (let batch = 0; batch < 5; batch++) stage.send(120 * KiB);
-  t.equal(stage.paused, true, 'by the last');
+  t.equal(stage.paused, true, 'by the last rows');
   stage.end();
-  t.equal(stage.paused, false, 'the connection is wanted for the next statement');
+  t.equal(stage.paused, false, 'the next statement needs the connection');
   t.equal(stage.rowsToCome, 5);
   stage.credit(GiB, 0);
   await until(() => stage.done > 0);
@@ -407,7 +409,7 @@ t.test('a close frees the disk space, also during a read or a write', async (t) 
   }
 });
 
-t.test('a folder that cannot be made fails the delivery, once, and nothing is left', async (t) => {
+t.test('a folder that cannot be created fails the delivery once, and nothing is left', async (t) => {
   const folder = join(t.testdir({ file: '' }), 'file', 'spill');
   const stage = await spilling(t, { folder });
   for (let batch = 0; batch < 7; batch++) stage.send(90 * KiB);
@@ -422,7 +424,7 @@ t.test('a folder that cannot be made fails the delivery, once, and nothing is le
   t.equal(stage.spilledRows, 0);
 });
 
-t.test('a write that fails when the statement has ended loses nothing: the rows are in memory', async (t) => {
+t.test('a failed write after the end of the statement loses nothing: the rows are in memory', async (t) => {
   for (const isWaiting of [false, true]) {
     const folder = join(t.testdir({ file: '' }), 'file', 'spill');
     const stage = await spilling(t, { folder, totalBytesMax: 10_000 });
@@ -430,7 +432,7 @@ t.test('a write that fails when the statement has ended loses nothing: the rows 
     for (let batch = 0; batch < 3; batch++) stage.send(1_000);
     stage.end();
     if (isWaiting) {
-      t.equal(stage.rowsToCome, 3, 'the end is reported while there is no room');
+      t.equal(stage.rowsToCome, 3, 'the end is reported although there is no room');
       stage.usage.release(9_500);
     } else {
       await until(() => stage.rowsToCome === 3);
@@ -446,7 +448,7 @@ t.test('a write that fails when the statement has ended loses nothing: the rows 
   }
 });
 
-t.test('a file that loses what was written fails the delivery when it is read, also after the end', async (t) => {
+t.test('a file that loses its content fails the delivery when it is read, also after the end', async (t) => {
   for (const isEnded of [false, true]) {
     const stage = await spilling(t);
     for (let batch = 0; batch < 3; batch++) stage.send(10_000);
@@ -457,7 +459,7 @@ t.test('a file that loses what was written fails the delivery when it is read, a
     stage.credit(GiB, 100);
     await until(() => stage.error !== null);
     t.match(stage.error?.message, /shorter/);
-    t.equal(stage.posted.length, 2, 'the first batch was still there');
+    t.equal(stage.posted.length, 2, 'the first batch was still readable');
     t.equal(stage.done, 0);
     await delay(10);
     t.strictSame(stage.faults, []);
@@ -468,7 +470,7 @@ t.test('a file that loses what was written fails the delivery when it is read, a
 t.test('in any order of events, each batch is delivered once, in order, unchanged', async (t) => {
   const random = seeded(t);
   const seen = { fromDisk: 0, fromMemory: 0, pauses: 0, caughtUp: 0, toCome: 0, full: 0 };
-  // What is seen is left to chance, and to the speed of the disk: it goes on until all of it was.
+  // The cases depend on chance and on the speed of the disk, so this repeats until all have occurred.
   const isEnough = (run: number): boolean => run >= 60 && Object.values(seen).every((count) => count > 0);
   for (let run = 0; !isEnough(run) && run < 600; run++) {
     const totalBytesMax = pick(random, [300 * KiB, 3_000 * KiB, GiB, GiB]);
@@ -479,7 +481,7 @@ t.test('in any order of events, each batch is delivered once, in order, unchange
       const limits = { folder, bytesMax, totalBytesMax, waitMs: pick(random, [0, 0, 0, 3]) };
       return new Stage(limits, usage, 1 + random(50 * KiB), 1 + random(300));
     });
-    // What else takes room on disk comes and goes.
+    // Other files take disk space and free it.
     let others = 0;
     const crowd = setInterval(() => {
       if (others > 0) usage.release(others);
@@ -501,7 +503,7 @@ t.test('in any order of events, each batch is delivered once, in order, unchange
       seen.toCome += stage.rowsToCome ?? 0;
       if (stage.pendingMost > pendingBytesMax) seen.full++;
     }
-    await until(() => usage.bytes === 0).catch(() => t.fail(`run ${run}: ${usage.bytes} bytes are not given back`));
+    await until(() => usage.bytes === 0).catch(() => t.fail(`round ${run}: ${usage.bytes} bytes are not freed`));
     const left = await openFiles(folder);
     if (left.length > 0) t.fail(`run ${run}: ${left.length} files are open`);
   }
@@ -509,7 +511,7 @@ t.test('in any order of events, each batch is delivered once, in order, unchange
   for (const [what, count] of Object.entries(seen)) t.ok(count > 0, what);
 });
 
-/** A statement of random rows and a reader of random haste. */
+/** A statement of random rows and a reader of random speed. */
 async function play(stage: Stage, random: Random, closes: boolean): Promise<void> {
   const steps = 20 + random(60);
   for (let step = 0; step < steps; step++) {
@@ -525,7 +527,7 @@ async function play(stage: Stage, random: Random, closes: boolean): Promise<void
     stage.check();
   }
   if (!stage.closed) {
-    // The last packet of an answer is not read before the database is let go on.
+    // The last packet of an answer is not read before the database is resumed.
     while (stage.paused) {
       stage.credit(random(300 * KiB), random(300));
       await delay(1);
@@ -546,7 +548,7 @@ async function finish(stage: Stage, random: Random): Promise<void> {
   const deadline = performance.now() + 30_000;
   while (stage.done === 0) {
     if (performance.now() > deadline) {
-      stage.faults.push('it came to no end');
+      stage.faults.push('the delivery did not end');
       return;
     }
     if (random(2) === 0) stage.credit(random(300 * KiB), random(300));
@@ -556,7 +558,7 @@ async function finish(stage: Stage, random: Random): Promise<void> {
   if (stage.rowsToCome === null) stage.faults.push('the end was not reported');
 }
 
-/** The files of that folder which this process has open, by paths that work though they have no name. */
+/** The unlinked files of that folder that this process has open, by paths that can be opened. */
 async function openFiles(folder: string): Promise<string[]> {
   const files: string[] = [];
   for (const number of await readdir('/proc/self/fd')) {
@@ -566,13 +568,13 @@ async function openFiles(folder: string): Promise<string[]> {
   return files;
 }
 
-t.test('a large batch that finds no room on disk is reported, and so is that it is gone', async (t) => {
+t.test('a large batch that does not fit on disk is reported, and so is its delivery', async (t) => {
   const stage = await spilling(t, { bytesMax: 4 * MiB });
   t.notOk(stage.delivery.hasLarge);
   stage.send(3 * MiB);
   t.ok(stage.delivery.hasLarge);
   await until(() => stage.largeGone === 1);
-  t.notOk(stage.delivery.hasLarge, 'it is written');
+  t.notOk(stage.delivery.hasLarge, 'it is not written');
   t.strictSame(stage.unwritten, []);
   stage.send(2 * MiB);
   t.strictSame(stage.unwritten, [2 * MiB]);

@@ -20,7 +20,7 @@ const text = { columnType: 253, characterSet: 45 };
 
 const kernel = new Kernel();
 
-t.test('random rows are as cells.ts writes them, and as JSON.stringify does of what mysql2 reads', (t) => {
+t.test("random rows match cells.ts, and JSON.stringify of mysql2's values", (t) => {
   const random = seeded(t);
   const kindsSeen = new Set<CellKind>();
   let left = 0;
@@ -41,19 +41,19 @@ t.test('random rows are as cells.ts writes them, and as JSON.stringify does of w
     t.same({ row: read[wrong], count: read.length }, right, `round ${round}, by mysql2`);
   }
   t.equal(kindsSeen.size, allKinds.length);
-  t.ok(left > 0, 'some rows had a BIT value that is not for the kernel');
+  t.ok(left > 0, 'some rows had a BIT value that the kernel does not take');
   t.end();
 });
 
 t.test(
-  'A2: what a server prints as a number is JSON, the same by the kernel and without it, and valid numbers stay',
+  'A2: a number as a server prints it becomes JSON, the same by the kernel and without it, and valid numbers stay',
   (t) => {
     const random = seeded(t);
     // By RFC 8259, section 6.
     const valid = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$/;
     const counts = { valid: 0, mended: 0, text: 0 };
     for (let round = 0; round < 300; round++) {
-      // Side by side, as what is behind a cell must make no difference.
+      // Each row has several cells, because the bytes behind a cell must make no difference.
       const printed = Array.from({ length: 200 }, () => randomNumber(random));
       const rows = Array.from({ length: 50 }, (_, row) =>
         printed.slice(4 * row, 4 * row + 4).map((text) => Buffer.from(text)),
@@ -70,11 +70,11 @@ t.test(
           const given = cell.replaceAll('"', '');
           if (valid.test(text)) {
             counts.valid++;
-            if (cell !== (column % 2 === 0 ? text : `"${text}"`)) t.equal(cell, text, 'a valid number stays');
+            if (cell !== (column % 2 === 0 ? text : `"${text}"`)) t.equal(cell, text, 'a valid number is unchanged');
           } else if (valid.test(given) && given !== '') {
             counts.mended++;
             if (!Object.is(Number(given), Number(text.replace(/^0+(?=-)/, ''))))
-              t.equal(given, text, 'its value stays');
+              t.equal(given, text, 'its value is unchanged');
           } else {
             counts.text++;
           }
@@ -86,7 +86,7 @@ t.test(
   },
 );
 
-t.test('every beginning of a sequence, with every kind of continuation, is decoded at both ends of a block', (t) => {
+t.test('every lead of a sequence, with every kind of continuation, is decoded at both ends of a block', (t) => {
   const followers = [0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc2, 0xe2, 0xf0, 0xff];
   const sequences: number[][] = [];
   for (let first = 0; first < 256; first++) {
@@ -119,7 +119,7 @@ t.test('every beginning of a sequence, with every kind of continuation, is decod
   t.end();
 });
 
-t.test('cells of the lengths where the protocol changes its form, or a block ends, keep every byte', (t) => {
+t.test('cells at the length limits of the protocol and of a block keep every byte', (t) => {
   const random = seeded(t);
   const sizes = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 127, 128, 129, 249, 250, 251, 252, 255];
   for (const size of [...sizes, 256, 257, 4_095, 4_096, 65_534, 65_535, 65_536, 65_537]) {
@@ -141,7 +141,7 @@ t.test('cells of the lengths where the protocol changes its form, or a block end
   t.end();
 });
 
-t.test('a row without columns, and rows of 4,096 columns', (t) => {
+t.test('rows without columns and rows of 4,096 columns', (t) => {
   t.same(encodeAll([], packets([[], []]), [[], []]).rows, ['[]', '[]']);
   const kinds = Array.from({ length: 4096 }, (_, column) => allKinds[column % allKinds.length] as CellKind);
   const rows = [kinds.map(() => null), kinds.map(() => Buffer.from('1')), kinds.map(() => Buffer.of(0x22))];
@@ -152,7 +152,7 @@ t.test('a row without columns, and rows of 4,096 columns', (t) => {
   t.end();
 });
 
-t.test('packets cut anywhere are the same rows once the rest has come', (t) => {
+t.test('packets that are cut anywhere give the same rows once the rest has arrived', (t) => {
   const random = seeded(t);
   const kinds = [cellKind.number, cellKind.text, cellKind.hex, cellKind.json];
   const format = textFormat(kinds);
@@ -165,7 +165,7 @@ t.test('packets cut anywhere are the same rows once the rest has come', (t) => {
   const expected = Buffer.from(rows.map((row) => plainRow(kinds, row)).join());
   let wrong = 0;
   for (let cut = 0; cut <= bytes.length; cut++) {
-    // The bytes behind a cut are of an earlier chunk.
+    // The bytes behind a cut belong to an earlier chunk.
     kernel.input.fill(random(256));
     bytes.copy(kernel.input, headroomBytes, 0, cut);
     const first = kernel.encode(format, headroomBytes, headroomBytes + cut, 0, noLimit, noLimit);
@@ -185,7 +185,7 @@ t.test('packets cut anywhere are the same rows once the rest has come', (t) => {
   t.end();
 });
 
-t.test('it stops before a packet that is not whole or is no row', (t) => {
+t.test('it stops before an incomplete packet and before a packet that is not a row', (t) => {
   const row = packet(rowPayload([Buffer.from('abc')]));
   const expected = '["abc"]';
   for (let length = 0; length < row.length; length++) {
@@ -198,14 +198,14 @@ t.test('it stops before a packet that is not whole or is no row', (t) => {
     t.same(encodeOnce([row, end, row]), [kernelStop.notARow, expected, row.length]);
     t.same(encodeOnce([row, end.subarray(0, -1)]), [kernelStop.inputUsed, expected, row.length]);
   }
-  // From nine bytes on, 0xfe begins a cell of 16 MiB or more, whose packet cannot be here.
+  // From nine bytes on, 0xfe begins a cell of 16 MiB or more, whose packet cannot fit here.
   t.throws(() => encodeOnce([packet(Buffer.from('fe0000000100000000', 'hex'))]), RangeError);
-  // What is behind an empty payload does not count.
+  // Bytes behind an empty payload do not matter.
   t.throws(() => encodeOnce([packet(Buffer.of()), Buffer.of(0xff)]), RangeError);
   t.end();
 });
 
-t.test('it stops before a row that is too large for it, as soon as its header is there', (t) => {
+t.test('it stops before a row that is too large for it, as soon as it has the header', (t) => {
   const row = packet(rowPayload([Buffer.from('abc')]));
   const largest = Math.floor((outputBytes - cellOverheadMax - 2) / cellGrowthMax);
   const atMost = packet(rowPayload([new Uint8Array(largest - 4).fill(1)]));
@@ -219,7 +219,7 @@ t.test('it stops before a row that is too large for it, as soon as its header is
   t.same(encodeOnce([row, tooLarge.subarray(0, 3)]), [kernelStop.inputUsed, '["abc"]', row.length]);
   t.same(encodeOnce([Buffer.of(0xff, 0xff, 0xff, 0)]), [kernelStop.largeRow, '', 0]);
 
-  // One that would fit but has not all come must go into the headroom.
+  // A row that fits but is incomplete must move into the headroom.
   const headroom = packet(rowPayload([new Uint8Array(headroomBytes - 7).fill(0x61)]));
   t.equal(headroom.length, headroomBytes);
   t.equal(encodeOnce([headroom.subarray(0, -1)])[0], kernelStop.inputUsed);
@@ -233,7 +233,7 @@ t.test('it stops before a row that is too large for it, as soon as its header is
   t.end();
 });
 
-t.test('it stops before a row for which the output may be too small, and not before', (t) => {
+t.test('it stops before a row that may exceed the output, and not before', (t) => {
   const first = packet(rowPayload([new Uint8Array(56).fill(0x61)]));
   const longer = packet(rowPayload([new Uint8Array(57).fill(0x61)]));
   const written = 60;
@@ -248,7 +248,7 @@ t.test('it stops before a row for which the output may be too small, and not bef
   t.end();
 });
 
-t.test('it takes no more rows than it may, and none whose JSON is too large', (t) => {
+t.test('it takes no more rows than allowed, and no row whose JSON is too large', (t) => {
   const row = packet(rowPayload([Buffer.from('a"c')]));
   const expected = '["a\\"c"]';
   const rows = Buffer.concat([row, row, row]);
@@ -276,7 +276,7 @@ t.test('it takes no more rows than it may, and none whose JSON is too large', (t
   t.end();
 });
 
-t.test('rows that follow others begin with a comma and end where the batch does', (t) => {
+t.test('later rows of a batch begin with a comma and end where the batch does', (t) => {
   const row = packet(rowPayload([Buffer.from('1')]));
   const bytes = Buffer.concat([row, row]);
   bytes.copy(kernel.input);
@@ -288,7 +288,7 @@ t.test('rows that follow others begin with a comma and end where the batch does'
   t.end();
 });
 
-t.test('the kinds are those of the call, in any order of statements', (t) => {
+t.test('the kinds belong to the call, in any order of statements', (t) => {
   const row = packet(rowPayload([Buffer.from('35')]));
   for (let turn = 0; turn < 3; turn++) {
     t.equal(encodeOnce([row], [cellKind.number])[1], '[35]');
@@ -308,7 +308,7 @@ t.test('a cell that reaches past its packet is an error, also if other bytes fol
       payload[random(payload.length)] = pick(random, [0, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, random(256)]);
     }
     const bytes = packet(payload.subarray(0, random(payload.length + 1)));
-    // What a row may take of the output, and the blocks that reach past it.
+    // The largest output of a row, and the blocks that reach past it.
     const room = bytes.length * cellGrowthMax + kinds.length * cellOverheadMax + 64;
     const from = round % 2 === 0 ? 0 : inputBytes - bytes.length;
     const outcomes = [0, 0xfb, 0xff, 1].map((filler) => {
@@ -328,7 +328,7 @@ t.test('a cell that reaches past its packet is an error, also if other bytes fol
       }
     });
     if (outcomes[0] === 'error') thrown++;
-    if (new Set(outcomes).size > 1) t.fail(`round ${round}: what is behind the packet made a difference`);
+    if (new Set(outcomes).size > 1) t.fail(`round ${round}: bytes behind the packet changed the result`);
   }
   t.ok(thrown > 500, `${thrown} packets were refused`);
   const nulls = new Array<CellKind>(4096).fill(cellKind.text);
@@ -336,7 +336,7 @@ t.test('a cell that reaches past its packet is an error, also if other bytes fol
   t.same(
     encodeOnce([packet(rowPayload([Buffer.from('1')]))]),
     [kernelStop.inputUsed, '["1"]', 6],
-    'it goes on working',
+    'it continues to work',
   );
   t.end();
 });
@@ -350,7 +350,7 @@ function packets(rows: readonly (readonly Cell[])[]): Buffer {
   return Buffer.concat(rows.map((row) => packet(rowPayload(row))));
 }
 
-/** What one call does with the bytes: why it stopped, what it wrote, and how many bytes it took. */
+/** The result of one call: why it stopped, its output, and how many bytes it consumed. */
 function encodeOnce(
   parts: readonly Uint8Array[],
   kinds: readonly CellKind[] = [cellKind.text],
@@ -363,8 +363,8 @@ function encodeOnce(
 }
 
 /**
- * The rows one by one, in as many calls as it takes. The bytes lie at the very end of the input, or of their own accord
- * where the last ones did. What is `left` to the plain encoder may only be rows with a BIT value of over 64 bits.
+ * Encodes the rows one by one, in as many calls as necessary. The bytes lie at the very end of the input, or where the previous
+ * call ended. Only rows with a BIT value of more than 64 bits may be `left` to the plain encoder.
  */
 function encodeAll(
   kinds: readonly CellKind[],
@@ -408,7 +408,7 @@ function isWideBits(kind: CellKind, cell: Cell): boolean {
   return bitKinds.includes(kind) && cell !== null && cell.length > 8;
 }
 
-/** The row by the functions that write a cell in plain JavaScript. */
+/** The row as the plain JavaScript functions for cells write it. */
 function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: FormatName = 'json'): string {
   const nullBytes = nullCell(formats[cells].nullIsString);
   const written = row.map((cell, column) => {
@@ -419,7 +419,7 @@ function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: Forma
   return `[${written.join()}]`;
 }
 
-/** The rows by means that no encoder here uses: mysql2's parsers, the platform's decoder and its JSON. */
+/** The rows by code that no encoder here uses: mysql2's parsers, the platform's decoder and its JSON. */
 function mysql2Rows(kinds: readonly CellKind[], bytes: Buffer, cells: FormatName): string[] {
   const definitions = kinds.map(() => text);
   const none = cells === 'json strings, NULL too' ? '"NULL"' : 'null';
@@ -467,7 +467,7 @@ function cellText(kind: CellKind, field: Field): string | null {
 
 function randomCell(random: Random, kind: CellKind): Cell {
   if (random(8) === 0) return null;
-  // Now and then a cell is of what no column of its kind has.
+  // Some cells have content that no column of their kind has.
   switch (random(10) === 0 ? pick(random, allKinds) : kind) {
     case cellKind.number:
     case cellKind.quotedNumber:
@@ -533,7 +533,7 @@ function randomText(random: Random): Buffer {
       return Buffer.alloc(size, pick(random, ['é', 'ab長', '😀', 'naïve café ', 'a\nb"c\\d']));
     case 3:
     case 4: {
-      // Something odd amid what is clean.
+      // Some unusual bytes within regular ones.
       for (let times = random(4); times >= 0; times--) invalidText(random, 1 + random(6)).copy(clean, random(size + 1));
       return clean;
     }

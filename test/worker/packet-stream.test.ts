@@ -6,7 +6,7 @@ import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
 import { formats } from '#src/formats/index.js';
 import type { FromWorker, StatementEnd } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
-import { type Batch, rowEndsOffset, type StatementExtras } from '#src/wire/statement.js';
+import { type Batch, rowEndsOffset, type StatementOptions } from '#src/wire/statement.js';
 import { type Answer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
 import { isJsonText } from '#src/worker/cells.js';
 import { describeColumn } from '#src/worker/columns.js';
@@ -28,18 +28,18 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 const noLimit = 128 * MiB;
 
-/** An answer with rows: its bytes, and the JSON of each row as mysql2 and the platform make it. */
+/** An answer with rows: its bytes, and the JSON of each row by mysql2 and the platform. */
 interface Expectation {
   readonly bytes: Buffer;
   readonly rows: readonly string[];
 }
 
-/** An answer on its way from chunks to rows of JSON. */
+/** Converts an answer from chunks to rows of JSON. */
 abstract class Reading {
   readonly rows: string[] = [];
   readonly stream: PacketStream;
   paused = false;
-  /** What was handed out in spite of a pause. */
+  /** The number of rows that were requested during a pause. */
   #early = 0;
   #answer: Answer | null;
 
@@ -95,28 +95,28 @@ abstract class Reading {
   }
 }
 
-/** By the kernel, as a statement's answer is taken; what goes to the main thread is gone from here. */
+/** Uses the kernel, like the answer of a statement. Memory that is posted to the main thread is transferred. */
 class ByExecution extends Reading {
   readonly execution: Execution;
   end: StatementEnd | null = null;
   messages = 0;
   stops = 0;
   grantsLargeRows = true;
-  /** What was asked for large rows, and given back, in order. */
+  /** The memory that was requested for large rows and returned, in order. */
   readonly largeRows: number[] = [];
 
   constructor(
     creditBytes = noLimit,
     creditRows = noLimit,
     rowBytesMax = noLimit,
-    extras: StatementExtras | null = null,
+    options: StatementOptions | null = null,
   ) {
     super(rowBytesMax);
     const statement = {
       type: 'execute',
       statement: 1,
       sql: 'SELECT',
-      extras,
+      options,
       after: 'keep',
       gzip: null,
     } as const;
@@ -162,7 +162,7 @@ class ByExecution extends Reading {
   }
 }
 
-/** Each row by itself, without the kernel. */
+/** Takes each row by itself, without the kernel. */
 class ByRow extends Reading {
   constructor() {
     super();
@@ -192,7 +192,7 @@ class ByRow extends Reading {
 
 const ways = [ByExecution, ByRow] as const;
 
-/** Compares payloads with those that are to come; null stands for one that is too large. */
+/** Compares payloads with the expected ones; null stands for one that is too large. */
 class Expected implements PacketReader {
   readonly takeRows = null;
   readonly #payloads: readonly (Buffer | null)[];
@@ -224,10 +224,10 @@ class Expected implements PacketReader {
   }
 }
 
-t.test('a small answer is the same wherever it is cut', (t) => {
+t.test('a small answer gives the same rows, however it is cut', (t) => {
   const random = seeded(t);
   for (const answer of [
-    randomAnswer(random, typedKinds, 12),
+    randomAnswer(random, typedKinds, figure(6, 12)),
     answerOf([cellKind.text, cellKind.number], [...cellsOf([0, 1, 249, 250, 251, 252]), [null, null]]),
     answerOf([cellKind.text], []),
   ]) {
@@ -245,9 +245,9 @@ t.test('a small answer is the same wherever it is cut', (t) => {
   t.end();
 });
 
-t.test('random answers are the same in chunks of any size', (t) => {
+t.test('random answers give the same rows in chunks of any size', (t) => {
   const random = seeded(t);
-  for (let round = 0; round < figure(120, 300); round++) {
+  for (let round = 0; round < figure(40, 300); round++) {
     const kinds = Array.from({ length: 1 + random(8) }, () => pick(random, typedKinds));
     const answer = randomAnswer(random, kinds, random(200));
     const largest = pick(random, [1, 2, 5, 30, 300, 5_000, readBytes]);
@@ -260,9 +260,9 @@ t.test('random answers are the same in chunks of any size', (t) => {
   t.end();
 });
 
-t.test('cells of the lengths where the protocol changes its form are the same wherever they are cut', (t) => {
+t.test('cells at the length limits of the protocol give the same rows, however they are cut', (t) => {
   const random = seeded(t);
-  // Those of the payload that just fits into the room before a chunk are among them.
+  // Includes the payload that exactly fills the room before a chunk.
   for (const size of [249, 250, 251, 252, 65_524, 65_525, 65_526, 65_527, 65_528, 65_534, 65_535, 65_536, 65_537]) {
     const cells = [Buffer.alloc(size, 'plain "text" é '), invalidText(random, size)];
     const answer = answerOf(
@@ -271,7 +271,7 @@ t.test('cells of the lengths where the protocol changes its form are the same wh
     );
     const headers = headersOf(answer.bytes).slice(-3);
     const cuts = headers.flatMap((at) => [-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8].map((offset) => at + offset));
-    for (let more = 0; more < 10; more++) cuts.push(random(answer.bytes.length));
+    for (let more = 0; more < figure(3, 10); more++) cuts.push(random(answer.bytes.length));
     for (const way of ways) {
       const wrong = cuts.filter((cut) => {
         const reading = new way();
@@ -285,7 +285,7 @@ t.test('cells of the lengths where the protocol changes its form are the same wh
   t.end();
 });
 
-t.test('rows are of the protocol and the format that the statement has asked for, whoever has run it before', (t) => {
+t.test('rows have the protocol and the format of their own statement, whatever ran before', (t) => {
   const random = seeded(t);
   const kinds = [cellKind.number, cellKind.text, cellKind.json];
   const textRows = [
@@ -312,10 +312,10 @@ t.test('rows are of the protocol and the format that the statement has asked for
   t.end();
 });
 
-/** Around the length from which on a payload takes several packets; of some the last one is empty. */
+/** Around the length from which a payload takes several packets. Some end with an empty packet. */
 const largePayloads = [continuedLength - 1, continuedLength, continuedLength + 1, 2 * continuedLength];
 
-t.test('payloads of several packets are put together wherever they are cut', (t) => {
+t.test('payloads of several packets are joined, wherever they are cut', (t) => {
   const random = seeded(t);
   const filling = randomBytes(random, MiB + 1);
   const small = Buffer.from('small');
@@ -323,9 +323,11 @@ t.test('payloads of several packets are put together wherever they are cut', (t)
   const bytes = framed([small, ...payloads]);
   const headers = headersOf(bytes);
   const wrong: unknown[] = [];
-  for (let offset = -4; offset <= 12; offset++) {
+  // A header has four bytes.
+  const [first, last] = figure([-1, 5], [-4, 12]) as [number, number];
+  for (let offset = first; offset <= last; offset++) {
     const cuts = headers.map((at) => at + offset).filter((at) => at > 0 && at < bytes.length);
-    for (let more = 0; more < 10; more++) cuts.push(random(bytes.length));
+    for (let more = 0; more < figure(5, 10); more++) cuts.push(random(bytes.length));
     cuts.sort((a, b) => a - b);
     const expected = new Expected([small, ...payloads]);
     const stream = new PacketStream(kernel, expected, noLimit);
@@ -340,11 +342,30 @@ t.test('payloads of several packets are put together wherever they are cut', (t)
   t.end();
 });
 
-t.test('rows of 16 MiB and more are the JSON that they are in one piece', (t) => {
+t.test('the memory of a large payload is freed once it has been taken', (t) => {
+  const random = seeded(t);
+  const payload = randomBytes(random, 2 * MiB);
+  const taken: Buffer[] = [];
+  const reader: PacketReader = {
+    takeRows: null,
+    packet: (bytes) => taken.push(bytes),
+    wantsLarge: () => true,
+    payloadTooLarge: () => {},
+  };
+  give(new PacketStream(kernel, reader, noLimit), framed([payload]), random);
+  t.strictSame(
+    taken.map(({ length }) => length),
+    [0],
+    'the buffer has no bytes any more',
+  );
+  t.end();
+});
+
+t.test('rows of 16 MiB and more give the same JSON as in one piece', (t) => {
   const random = seeded(t);
   const kinds = [cellKind.text, cellKind.number, cellKind.json];
   const text = Buffer.alloc(17 * MiB, 'plain "text" é 長 ');
-  const document = Buffer.from(`"${'éx'.repeat(2 * MiB)}"`);
+  const document = Buffer.from(`"${'éx'.repeat(figure(MiB / 8, 2 * MiB))}"`);
   const seven = Buffer.from('7');
   const filled = (payloadBytes: number): Cell[] => {
     const row = [Buffer.alloc(0), seven, document];
@@ -353,7 +374,7 @@ t.test('rows of 16 MiB and more are the JSON that they are in one piece', (t) =>
     return row;
   };
   const short = [Buffer.from('a'), seven, seven];
-  // In the last, the first byte of the payload is that of an EOF packet.
+  // In the last one, the first byte of the payload equals that of an EOF packet.
   const large = [...[-1, 0, 1].map((more) => filled(continuedLength + more)), [text, seven, document]];
   const answer = answerOf(kinds, [short, ...large.flatMap((row) => [row, short])]);
   t.strictSame(
@@ -368,10 +389,10 @@ t.test('rows of 16 MiB and more are the JSON that they are in one piece', (t) =>
   t.end();
 });
 
-t.test('a statement that pauses at any row gets them all, and none twice', (t) => {
+t.test('a statement that pauses at any row gets all rows, and none twice', (t) => {
   const random = seeded(t);
   let pauses = 0;
-  for (let round = 0; round < figure(80, 250); round++) {
+  for (let round = 0; round < figure(30, 250); round++) {
     const kinds = Array.from({ length: 1 + random(4) }, () => pick(random, typedKinds));
     const rows = Array.from({ length: random(400) }, () => kinds.map((kind) => sentCell(random, kind)));
     const hasLarge = random(3) === 0;
@@ -380,7 +401,7 @@ t.test('a statement that pauses at any row gets them all, and none twice', (t) =
       rows.push(...Array.from({ length: 1 + random(3) }, () => largeRow(kinds, size)));
     }
     const answer = answerOf(kinds, rows);
-    // A credit is of some rows, or of the memory of some batches.
+    // The credit covers some rows, or the memory of some batches.
     const byRows = random(4) > 0;
     const most = byRows ? pick(random, [1, 3, 100]) : 300 * KiB;
     const credit = (other: number): [bytes: number, rows: number] =>
@@ -393,7 +414,7 @@ t.test('a statement that pauses at any row gets them all, and none twice', (t) =
     );
     while (reading.end === null) {
       if (!reading.paused && chunks.length === 0) break;
-      // What comes while it is paused waits; a socket may have read on when it was reported to stop.
+      // Bytes that arrive during a pause wait. A socket may have read ahead when it was paused.
       const chunk = reading.paused && random(3) > 0 ? undefined : chunks.shift();
       const reported = reading.messages;
       const wasPaused = reading.paused;
@@ -407,13 +428,13 @@ t.test('a statement that pauses at any row gets them all, and none twice', (t) =
     }
     if (!reading.has(answer)) t.fail(`round ${round}: ${rows.length} rows of kinds ${kinds}`);
   }
-  t.ok(pauses > 300, `${pauses} pauses`);
+  t.ok(pauses > figure(100, 300), `${pauses} pauses`);
   t.end();
 });
 
-t.test('a reader that pauses at any packet gets them all, and none while it is paused', (t) => {
+t.test('a reader that pauses at any packet gets all packets, and none while it is paused', (t) => {
   const random = seeded(t);
-  for (let round = 0; round < figure(50, 150); round++) {
+  for (let round = 0; round < figure(20, 150); round++) {
     const sizes = Array.from({ length: 60 }, () => random(1 + pick(random, [0, 1, 10, 300, 300, 70_000])));
     const payloads = sizes.map((size) => Buffer.alloc(size, randomBytes(random, 251)));
     let isPaused = false;
@@ -427,10 +448,10 @@ t.test('a reader that pauses at any packet gets them all, and none while it is p
     const stream = new PacketStream(kernel, expected, noLimit);
     const chunks = chunksOf(random, framed(payloads), pick(random, [100, 5_000, 100_000]));
     while (chunks.length > 0 || isPaused) {
-      // More than the room before a chunk is received and kept, now and then.
+      // Sometimes more than the room before a chunk is received and kept.
       if (isPaused && (chunks.length === 0 || random(4) === 0)) {
         isPaused = false;
-        if (stream.resume() !== isPaused) t.fail(`round ${round}: resume did not say whether it has been paused again`);
+        if (stream.resume() !== isPaused) t.fail(`round ${round}: resume did not return whether it was paused again`);
       } else {
         give(stream, chunks.shift() as Buffer, random);
       }
@@ -440,7 +461,7 @@ t.test('a reader that pauses at any packet gets them all, and none while it is p
   t.end();
 });
 
-t.test('what is left over of a chunk may just fill the room before the next, and more takes memory of its own', (t) => {
+t.test('the rest of a chunk may exactly fill the room before the next chunk, and more takes its own memory', (t) => {
   const random = seeded(t);
   const wrong: unknown[] = [];
   for (let size = headroomBytes - packetHeaderBytes - 3; size <= headroomBytes - packetHeaderBytes + 3; size++) {
@@ -474,7 +495,7 @@ t.test('what is left over of a chunk may just fill the room before the next, and
 
 t.test('a payload that is too large is dropped, reported once, and followed by the next packet', (t) => {
   const random = seeded(t);
-  // One that is whole in the kernel's memory takes no other.
+  // A payload that is complete in the kernel's memory takes no other memory.
   const most = headroomBytes + readBytes;
   const before = Buffer.alloc(most, 'b');
   const behind = Buffer.from('behind');
@@ -490,7 +511,7 @@ t.test('a payload that is too large is dropped, reported once, and followed by t
   t.end();
 });
 
-t.test('a payload is too large by what its packets hold together', (t) => {
+t.test('the size of a payload is the sum of its packets', (t) => {
   const random = seeded(t);
   const most = continuedLength + 1_000;
   for (const [size, fits] of [
@@ -509,7 +530,7 @@ t.test('a payload is too large by what its packets hold together', (t) => {
   t.end();
 });
 
-t.test('what is dropped takes no memory', (t) => {
+t.test('dropped payloads take no memory', (t) => {
   const expected = new Expected([null]);
   const stream = new PacketStream(kernel, expected, MiB);
   const before = process.memoryUsage().arrayBuffers;
@@ -526,7 +547,7 @@ t.test('what is dropped takes no memory', (t) => {
   t.end();
 });
 
-t.test('what had been kept of a payload is let go when it turns out to be too large', async (t) => {
+t.test('the kept part of a payload is freed when it turns out to be too large', async (t) => {
   const expected = new Expected([null]);
   const stream = new PacketStream(kernel, expected, continuedLength);
   const full = Buffer.of(0xff, 0xff, 0xff, 0);
@@ -534,7 +555,7 @@ t.test('what had been kept of a payload is let go when it turns out to be too la
   const before = await memoryInUse();
   give(stream, full);
   give(stream, chunk);
-  t.ok((await memoryInUse()) - before >= continuedLength, 'so far it may be kept');
+  t.ok((await memoryInUse()) - before >= continuedLength, 'this part may be kept');
   give(stream, full);
   await until(async () => (await memoryInUse()) - before < MiB);
   give(stream, chunk);
@@ -542,7 +563,7 @@ t.test('what had been kept of a payload is let go when it turns out to be too la
   t.ok(expected.isComplete);
 });
 
-t.test('a large row is received when memory for it is granted, which serves the next one too', (t) => {
+t.test('a large row is received when its memory is granted, and the next one reuses that memory', (t) => {
   const random = seeded(t);
   stopClock(t);
   const short = [Buffer.from('a')];
@@ -555,7 +576,7 @@ t.test('a large row is received when memory for it is granted, which serves the 
     while (!reading.hasEnded && (chunks.length > 0 || reading.paused)) {
       const before = process.memoryUsage().arrayBuffers;
       if (reading.paused) {
-        // A socket that is paused may have read on already.
+        // A paused socket may have read ahead.
         const ahead = chunks.shift();
         if (ahead !== undefined) reading.give(ahead, random);
         kept = Math.max(kept, process.memoryUsage().arrayBuffers - before);
@@ -565,12 +586,12 @@ t.test('a large row is received when memory for it is granted, which serves the 
     t.ok(reading.has(answer), `${size} bytes`);
     t.ok(kept < MiB, `${kept} bytes were kept while it waited`);
     const bytesMax = size < continuedLength ? rowPayload([Buffer.alloc(size)]).length : noLimit;
-    t.strictSame(reading.largeRows, [bytesMax, 0], 'it is given back at the end');
+    t.strictSame(reading.largeRows, [bytesMax, 0], 'it is returned at the end');
   }
   t.end();
 });
 
-t.test('memory for large rows is given back when none follows soon, and a larger row asks for more', async (t) => {
+t.test('memory for large rows is returned if none follows soon, and a larger row requests more', async (t) => {
   const random = seeded(t);
   const clock = stopClock(t);
   const sizes = [2 * MiB, MiB, 3 * MiB];
@@ -580,7 +601,7 @@ t.test('memory for large rows is given back when none follows soon, and a larger
   const [first = 0, second = 0, third = 0] = rows.map((row) => rowPayload(row).length);
   const middle = answer.bytes.length - (third + packetHeaderBytes) - framed([eofPayload()]).length;
   reading.give(answer.bytes.subarray(0, middle), random);
-  t.strictSame(reading.largeRows, [first], 'a smaller row takes what the one before it had');
+  t.strictSame(reading.largeRows, [first], 'a smaller row reuses the memory of the previous one');
   t.ok(second < first);
   clock.restore();
   await until(() => reading.largeRows.length === 2);
@@ -594,10 +615,10 @@ t.test('memory for large rows is given back when none follows soon, and a larger
   const other = new ByExecution();
   other.give(growing.bytes, random);
   t.ok(other.has(growing));
-  t.strictSame(other.largeRows, [second, third, 0], 'more takes the place of less');
+  t.strictSame(other.largeRows, [second, third, 0], 'a larger grant replaces a smaller one');
 });
 
-t.test('a large row of a statement that is given up is dropped, whether it waits or is being received', (t) => {
+t.test('a large row of an abandoned statement is dropped, whether it waits or is being received', (t) => {
   const random = seeded(t);
   const large = [Buffer.alloc(5 * MiB, 'x')];
   const answer = answerOf([cellKind.text], [large, large]);
@@ -615,15 +636,15 @@ t.test('a large row of a statement that is given up is dropped, whether it waits
     t.equal(reading.largeRows[1], 0);
     const before = process.memoryUsage().arrayBuffers;
     reading.give(answer.bytes.subarray(given), random);
-    t.ok(process.memoryUsage().arrayBuffers - before < MiB, 'what follows of it takes no memory');
-    t.ok(reading.hasEnded, `one that ${state}`);
-    t.equal(reading.largeRows.length, 2, 'no memory is asked for the next row');
+    t.ok(process.memoryUsage().arrayBuffers - before < MiB, 'the rest of it takes no memory');
+    t.ok(reading.hasEnded, `a row that ${state}`);
+    t.equal(reading.largeRows.length, 2, 'no memory is requested for the next row');
     t.strictSame(reading.rows, []);
   }
   t.end();
 });
 
-t.test('a large row asks for memory when its reader takes rows, and not before', (t) => {
+t.test('a large row requests memory when its reader takes rows, and not before', (t) => {
   const random = seeded(t);
   const large = [Buffer.alloc(2 * MiB, 'x')];
   const answer = answerOf([cellKind.text], [[Buffer.from('a')], large]);
@@ -639,7 +660,7 @@ t.test('a large row asks for memory when its reader takes rows, and not before',
   t.end();
 });
 
-t.test('a row that is too large fails its statement, and the stream goes on behind it', (t) => {
+t.test('a row that is too large fails its statement, and the stream continues after it', (t) => {
   const random = seeded(t);
   const kinds = [cellKind.text];
   const short = Buffer.from('a');
@@ -651,15 +672,15 @@ t.test('a row that is too large fails its statement, and the stream goes on behi
       t.match(reading.end, { ok: false, failure: { code: 90_007 } }, `${size} bytes`);
       t.equal(reading.stops, 1, 'it is stopped in the database, once');
       t.strictSame(reading.rows, ['["a"]']);
-      t.ok(reading.hasEnded, `the end is seen, with ${behind.length} rows before it`);
+      t.ok(reading.hasEnded, `the end is reached, with ${behind.length} rows before it`);
     }
   }
   t.end();
 });
 
-t.test('two streams of a thread take turns in the memory of its kernel without mixing', (t) => {
+t.test('two streams of a thread alternate in the memory of its kernel without mixing', (t) => {
   const random = seeded(t);
-  for (let round = 0; round < figure(50, 150); round++) {
+  for (let round = 0; round < figure(20, 150); round++) {
     const pair = [0, 1].map(() => {
       const kinds = Array.from({ length: 1 + random(5) }, () => pick(random, typedKinds));
       const rows = Array.from({ length: random(300) }, () => kinds.map((kind) => sentCell(random, kind)));
@@ -680,7 +701,7 @@ t.test('two streams of a thread take turns in the memory of its kernel without m
   t.end();
 });
 
-t.test('rows that nobody wants any more are read to their end', (t) => {
+t.test('rows of an abandoned statement are read to their end', (t) => {
   const random = seeded(t);
   for (let round = 0; round < 30; round++) {
     const answer = randomAnswer(random, [cellKind.text, cellKind.bits], 300);
@@ -717,7 +738,7 @@ function randomAnswer(random: Random, kinds: readonly CellKind[], rows: number):
   );
 }
 
-/** A row of cells of that size. Text may end within a character, which no JSON does. */
+/** A row of cells of that size. Text may end within a character, JSON may not. */
 function largeRow(kinds: readonly CellKind[], size: number): Cell[] {
   const fill = (kind: CellKind): string => (kind === cellKind.json ? '12345 67' : '12345 é');
   return kinds.map((kind) => (kind < cellKind.bits ? Buffer.alloc(size, fill(kind)) : Buffer.of(0x31)));
@@ -728,24 +749,24 @@ function cellsOf(sizes: readonly number[]): Cell[][] {
   return sizes.map((size, number) => [Buffer.alloc(size, 'é"'), Buffer.from(`${number}`)]);
 }
 
-/** A random cell, but no invalid JSON, which databases do not send and which would fail the statement. */
+/** A random cell, except invalid JSON, which databases do not send and which would fail the statement. */
 function sentCell(random: Random, kind: CellKind): Cell {
   const cell = randomCell(random, kind);
   if (kind !== cellKind.json || cell === null || isJsonText(cell, 0, cell.length)) return cell;
   return Buffer.from('null');
 }
 
-/** What takes no turn of the event loop takes no time, however busy the machine is. */
+/** Stops the clock, so that work within one turn of the event loop takes no time, however busy the machine is. */
 function stopClock(t: Test): { restore: () => void } {
   const now = performance.now();
   return t.capture(performance, 'now', () => now);
 }
 
-/** Bytes of buffers, when all that nobody uses is gone. */
+/** Bytes of buffers after garbage collection. */
 async function memoryInUse(): Promise<number> {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
-  // Buffers are given back on another thread, which may be late: the same is to be seen several times.
+  // Buffers are freed on another thread, possibly late, so the value must repeat several times.
   for (let before = Number.POSITIVE_INFINITY, same = 0; ; ) {
     collectGarbage();
     await delay(20);
@@ -756,7 +777,7 @@ async function memoryInUse(): Promise<number> {
   }
 }
 
-/** Gives a chunk to a stream as a socket does, or as what stands before one. */
+/** Passes a chunk to a stream as a plain socket or a TLS socket does. */
 function give(stream: PacketStream, chunk: Buffer, random?: Random): void {
   if (chunk.length > readBytes || random?.(2) === 0) {
     stream.write(chunk);
@@ -766,7 +787,7 @@ function give(stream: PacketStream, chunk: Buffer, random?: Random): void {
   }
 }
 
-/** Parts the bytes into chunks of up to that size. */
+/** Splits the bytes into chunks of up to that size. */
 function chunksOf(random: Random, bytes: Buffer, largest: number): Buffer[] {
   const chunks: Buffer[] = [];
   for (let from = 0; from < bytes.length; ) {
@@ -777,7 +798,7 @@ function chunksOf(random: Random, bytes: Buffer, largest: number): Buffer[] {
   return chunks;
 }
 
-/** Where the packets begin. */
+/** The offsets of the packets. */
 function headersOf(bytes: Buffer): number[] {
   const headers: number[] = [];
   for (let at = 0; at < bytes.length; at += packetHeaderBytes + bytes.readUIntLE(at, 3)) headers.push(at);

@@ -28,7 +28,7 @@ const counts = [0n, 1n, 250n, 251n, 252n, 65_535n, 65_536n, 16_777_215n, 16_777_
 
 const unchanged = { variables: [], schema: null, state: false, characteristics: null, transaction: null };
 
-t.test('an OK packet has counts of any size to the last digit', (t) => {
+t.test('an OK packet has counts of any size, exact to the last digit', (t) => {
   for (const affected of counts) {
     for (const inserted of counts) {
       const parts = [Buffer.of(0), encodedInteger(affected), encodedInteger(inserted), uint16(0x0002), uint16(65_535)];
@@ -49,7 +49,7 @@ t.test('an OK packet has counts of any size to the last digit', (t) => {
   t.end();
 });
 
-t.test('an OK packet may be followed by text, and shows whether more results come', (t) => {
+t.test('an OK packet may be followed by text, and tells whether more results follow', (t) => {
   const parts = [
     Buffer.of(0),
     encodedInteger(3),
@@ -69,7 +69,7 @@ t.test('an OK packet may be followed by text, and shows whether more results com
   t.end();
 });
 
-t.test('an OK packet shows what has changed in the session', (t) => {
+t.test('an OK packet reports changes of the session', (t) => {
   const changed = (kind: number, data: Buffer): Buffer => Buffer.concat([Buffer.of(kind), encodedString(data)]);
   const strings = (...values: readonly string[]): Buffer => Buffer.concat(values.map(encodedString));
   for (const [parts, expected] of [
@@ -109,7 +109,7 @@ t.test('an OK packet shows what has changed in the session', (t) => {
   t.end();
 });
 
-t.test('an OK packet shows whether the statement changed the encoding of text to another than utf8mb4', (t) => {
+t.test('an OK packet reports whether the statement changed the text encoding from utf8mb4', (t) => {
   const changed = (kind: number, ...values: readonly string[]): Buffer =>
     Buffer.concat([Buffer.of(kind), encodedString(Buffer.concat(values.map(encodedString)))]);
   for (const [changes, leftUtf8] of [
@@ -128,7 +128,7 @@ t.test('an OK packet shows whether the statement changed the encoding of text to
   ] as const) {
     const head = [Buffer.of(0, 0, 0), uint16(0x4002), uint16(0), encodedString('some information')];
     t.match(read(readOk, ...head, encodedString(Buffer.concat(changes))), { leftUtf8, sessionChanged: true });
-    // Without the flag there is no such block, whatever follows.
+    // Without the flag there is no such block.
     const plain = [Buffer.of(0, 0, 0), uint16(0x0002), uint16(0), encodedString('some information')];
     const reported = { leftUtf8: null, sessionChanged: false, changes: unchanged };
     t.match(read(readOk, ...plain, encodedString(Buffer.concat(changes))), reported);
@@ -156,7 +156,7 @@ t.test('an EOF packet has warnings before its status', (t) => {
   t.end();
 });
 
-t.test('a packet that begins as an EOF packet is one only if it is as short', (t) => {
+t.test('a packet that begins like an EOF packet is one only if it is as short', (t) => {
   for (const [length, is] of [
     [1, true],
     [5, true],
@@ -171,7 +171,7 @@ t.test('a packet that begins as an EOF packet is one only if it is as short', (t
   t.end();
 });
 
-t.test('an ERR packet is known by its first byte', (t) => {
+t.test('an ERR packet is recognised by its first byte', (t) => {
   for (const first of [0x00, 0x01, 0xfb, 0xfe]) t.equal(read(isError, Buffer.of(first, 0xff, 0xff)), false);
   t.equal(read(isError, Buffer.of(0xff, 0, 0)), true);
   t.end();
@@ -245,7 +245,7 @@ for (const name of ['name', '', 'x'.repeat(251), 'ärger "名" 😀']) {
   }
 }
 
-t.test('a column definition shows whether its names are UTF-8', (t) => {
+t.test('a column definition reports whether its names are UTF-8', (t) => {
   for (const [encoding, isUtf8] of [
     ['utf8', true],
     ['latin1', false],

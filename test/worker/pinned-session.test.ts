@@ -8,13 +8,13 @@ import { until } from '../support/until.ts';
 // Both servers share the machine with other processes.
 t.setTimeout(540_000);
 
-/** What can be seen of what a statement has left behind, and whether the connection was reset since. */
+/** The session state that a statement has left, as far as it can be queried, and whether the connection was reset since. */
 const lookAround = `SELECT @x, DATABASE(), @@autocommit, @@sql_mode, @@net_write_timeout,
   @@session_track_transaction_info`;
 
 for (const server of await sharedServers()) {
-  t.test(`statements that may hold their session on ${server.kind}`, async (t) => {
-    await t.test('a statement that leaves nothing leaves a connection that is as new', async (t) => {
+  t.test(`statements that may pin their session on ${server.kind}`, async (t) => {
+    await t.test('a statement that leaves no state leaves a clean connection', async (t) => {
       const { peer, hold, isClean } = await open(t, server);
       for (const sql of [
         'SELECT 1',
@@ -26,13 +26,13 @@ for (const server of await sharedServers()) {
       ]) {
         const reported = await hold(sql);
         t.match(reported.session, { inTransaction: false, isPinned: false, variables: {} }, sql);
-        t.match(reported.order.at(-1), /end\+session$/, 'the end does not wait for the cleaning');
+        t.match(reported.order.at(-1), /end\+session$/, 'the end does not wait for the reset');
         t.equal(peer.messages.at(-1)?.type, 'idle');
         t.ok(await isClean(), sql);
       }
     });
 
-    await t.test('a transaction is held until it ends, however that comes', async (t) => {
+    await t.test('a transaction pins its session until it ends in any way', async (t) => {
       const { hold, isClean, isPinned } = await open(t, server);
       for (const end of ['COMMIT', 'ROLLBACK', 'CREATE TABLE IF NOT EXISTS u (a INT)']) {
         for (const sql of [
@@ -50,7 +50,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('what the database knows of the last statement is there for the next one', async (t) => {
+    await t.test('the next statement can query the diagnostics of the last one', async (t) => {
       const { hold } = await open(t, server);
       const variables = { sql_mode: '', no_such_variable: '1' };
       await hold('BEGIN', variables);
@@ -63,7 +63,7 @@ for (const server of await sharedServers()) {
       t.match((await hold('ROLLBACK')).session, { isPinned: false });
     });
 
-    await t.test('a deadlock ends the transaction that it was the end of', async (t) => {
+    await t.test('a deadlock ends the transaction that it rolls back', async (t) => {
       const one = await open(t, server);
       const { database } = one;
       const two = await open(t, server);
@@ -89,7 +89,7 @@ for (const server of await sharedServers()) {
       for (const { isClean } of [one, two]) t.ok(await isClean());
     });
 
-    await t.test('a lock that is waited for in vain is passing, if the statement is of no session', async (t) => {
+    await t.test('a lock wait timeout is retryable outside a transaction only', async (t) => {
       const { hold, database, isPinned } = await open(t, server);
       const other = await open(t, server);
       await hold('INSERT INTO t (a) VALUES (1)');
@@ -110,37 +110,37 @@ for (const server of await sharedServers()) {
       ['a user variable', 'SET @x = 7'],
       ['a user variable beside a variable', "SET @x = 7, sql_mode = 'ANSI'"],
       ['a user variable in a SELECT', 'SELECT @x := 7'],
-      ['a user variable that is selected into', 'SELECT 7 INTO @x'],
+      ['a user variable that SELECT INTO sets', 'SELECT 7 INTO @x'],
       ['a user variable that a function sets', 'SELECT f()'],
       ['a user variable that a procedure sets', 'CALL p()'],
       ['a user variable beside a variable that a procedure sets', 'CALL q()'],
       ['a prepared statement', "PREPARE x FROM 'SELECT 1'"],
-      ['a lock by name', "SELECT GET_LOCK('x', 0)"],
+      ['a named lock', "SELECT GET_LOCK('x', 0)"],
       ['the characteristics of the next transaction', 'SET TRANSACTION ISOLATION LEVEL SERIALIZABLE'],
       ['a role', 'SET ROLE NONE'],
       ['a handler', 'HANDLER t OPEN'],
-      ['another tracking', "SET session_track_system_variables = 'autocommit'"],
-      ['no tracking of changes', 'SET session_track_state_change = 0'],
+      ['tracking of other variables', "SET session_track_system_variables = 'autocommit'"],
+      ['disabled tracking of changes', 'SET session_track_state_change = 0'],
       ['profiles', 'SET profiling = 1'],
-      ['the next id', 'SET insert_id = 77'],
+      ['the next insert id', 'SET insert_id = 77'],
       ['locked tables', 'LOCK TABLES t WRITE', true],
       ['A (attack): the collation of SET NAMES', 'SET NAMES utf8mb4 COLLATE utf8mb4_bin'],
       ['A (attack): autocommit that is set off without a scope', 'SET @@autocommit = 0'],
       ['A (attack): the same beside others', "SET sql_mode = '', @@`autocommit`=OFF"],
     ] as const) {
-      await t.test(`${what} is held`, async (t) => {
+      await t.test(`${what} pins the session`, async (t) => {
         const { peer, hold, isClean, isPinned } = await open(t, server);
         t.match(await hold(sql), { end: { ok: true }, session: { isPinned: true, inTransaction } });
         t.match((await hold('SELECT 1')).session, { isPinned: true, inTransaction });
         t.match((await hold('nonsense')).session, { isPinned: true, inTransaction });
         t.ok(await isPinned());
         await peer.run('DO 0', { after: 'clean' });
-        t.ok(await isClean(), 'and gone when it is let go');
+        t.ok(await isClean(), 'it is dropped when the session is unpinned');
       });
     }
 
     await t.test(
-      'A (attack): a variable that is set without a scope is carried, or held where it is not reported',
+      'A (attack): a variable that is set without a scope is reported, or pins the session if it is not',
       async (t) => {
         for (const [sql, value] of [
           ["SET @@sql_mode = 'ANSI_QUOTES'", 'SELECT @@sql_mode'],
@@ -161,7 +161,7 @@ for (const server of await sharedServers()) {
       t.notMatch((await hold('SELECT @@collation_connection', after?.variables)).batches.join(), /utf8mb4_bin/);
     });
 
-    await t.test('a transaction with characteristics of its own ends like any', async (t) => {
+    await t.test('a transaction with its own characteristics ends like any other', async (t) => {
       const { hold, isClean } = await open(t, server);
       for (const sql of ['SET TRANSACTION ISOLATION LEVEL SERIALIZABLE', 'BEGIN', 'SELECT * FROM t']) {
         t.match((await hold(sql)).session, { isPinned: true }, sql);
@@ -172,7 +172,7 @@ for (const server of await sharedServers()) {
       t.ok(await isClean());
     });
 
-    await t.test('a schema and variables are reported, and not held', async (t) => {
+    await t.test('a schema and variables are reported and do not pin the session', async (t) => {
       const { database, hold, isClean } = await open(t, server);
       const sqlMode = 'NO_BACKSLASH_ESCAPES';
       t.strictSame((await hold('USE mysql')).session, { ...state('mysql'), isChanged: true });
@@ -219,7 +219,7 @@ for (const server of await sharedServers()) {
       t.ok(await isClean());
     });
 
-    await t.test('A1: variables that are set for the client are no change of the statement', async (t) => {
+    await t.test('A1: variables that are set for the client do not count as changes by the statement', async (t) => {
       const { hold } = await open(t, server);
       const variables = { foreign_key_checks: '0', sql_mode: 'ansi_quotes' };
       const isChanged = async (sql: string) => (await hold(sql, variables)).session?.isChanged;
@@ -259,7 +259,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('E (temporary tables): a session stays held where it is not sure which are left', async (t) => {
+    await t.test('E (temporary tables): a session stays pinned if the remaining tables are uncertain', async (t) => {
       for (const statements of [
         [
           'CREATE TEMPORARY TABLE own (a INT)',
@@ -279,7 +279,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('a database without a schema is held, and made as new, as well', async (t) => {
+    await t.test('a session without a schema is pinned and reset as well', async (t) => {
       const { hold, isClean } = await open(t, server, { withDatabase: false });
       t.strictSame((await hold('SELECT 1')).session, state(null));
       t.strictSame((await hold('USE mysql')).session, { ...state('mysql'), isChanged: true });
@@ -290,7 +290,7 @@ for (const server of await sharedServers()) {
       t.ok(await isClean());
     });
 
-    await t.test('text stays text in a session that is held', async (t) => {
+    await t.test('text is correct in a pinned session', async (t) => {
       const { hold } = await open(t, server);
       await hold('BEGIN');
       for (const sql of ['SET NAMES latin1', 'SET character_set_results = binary']) {
@@ -315,7 +315,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('cancels at any time leave the session as it is reported', async (t) => {
+    await t.test('after a cancel at any time the session matches its report', async (t) => {
       const { peer, hold, isClean } = await open(t, server);
       for (let round = 0; round < 30; round++) {
         if (round % 2 === 1) await hold('BEGIN');
@@ -325,7 +325,7 @@ for (const server of await sharedServers()) {
         await new Promise((resolve) => setTimeout(resolve, round % 7));
         peer.post({ type: 'cancel', statement });
         await until(() => peer.idles > idles || peer.closed);
-        // A kill in the midst of COM_RESET_CONNECTION makes MariaDB close the connection.
+        // A kill during COM_RESET_CONNECTION makes MariaDB close the connection.
         if (peer.closed) return;
         const isPinned = round % 2 === 1;
         t.match(
@@ -348,7 +348,7 @@ for (const server of await sharedServers()) {
       t.match(peer.reported(statement), { end: { failure: { code: 90_006, retryable: false } }, session: null });
     });
 
-    await t.test('under --read_only nothing but its transaction is different', async (t) => {
+    await t.test('--read_only changes only the transactions', async (t) => {
       const { database, hold, isClean, isPinned } = await open(t, server, { readOnly: true });
       t.match((await hold('INSERT INTO t (a) VALUES (1)')).end, { failure: { code: 1792 } });
       t.strictSame((await hold('SELECT * FROM t')).session, state(database));
@@ -369,7 +369,7 @@ for (const server of await sharedServers()) {
   });
 }
 
-/** INNODB_TRX shows what it did when it was read last, unless it has not been read for 100 ms. */
+/** INNODB_TRX is cached until it has not been read for 100 ms. */
 const trxCacheMs = 150;
 const locksWaited = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
 

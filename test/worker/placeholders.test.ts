@@ -9,7 +9,7 @@ function positional(sql: string, params: Params): ReturnType<typeof positionalWi
 
 const params = { a: 1, b: 'two', _c3: null, A: true };
 
-t.test('names outside of texts, quoted names and comments are placeholders', (t) => {
+t.test('names outside of strings, quoted names and comments are placeholders', (t) => {
   for (const [sql, rewritten, ...values] of [
     ['SELECT :a', 'SELECT ?', 1],
     ['SELECT :a, :b,:a/:_c3+:A', 'SELECT ?, ?,?/?+?', 1, 'two', 1, null, true],
@@ -44,7 +44,7 @@ t.test('names outside of texts, quoted names and comments are placeholders', (t)
   t.end();
 });
 
-t.test('a name without a value is reported, and a value without a name is not', (t) => {
+t.test('a name without a value is an error, and a value without a name is not', (t) => {
   t.strictSame(positional('SELECT :a, :nothing', params), { missing: 'nothing' });
   t.strictSame(positional('SELECT :toString, :a', params), { missing: 'toString' });
   t.strictSame(positional('SELECT 1', params), { sql: 'SELECT 1', values: [] });
@@ -52,7 +52,7 @@ t.test('a name without a value is reported, and a value without a name is not', 
   t.end();
 });
 
-t.test('an array is for a statement as it stands', (t) => {
+t.test('with an array of params the text of the statement is unchanged', (t) => {
   t.strictSame(positional("SELECT ?, ':a', :a", [1, null]), { sql: "SELECT ?, ':a', :a", values: [1, null] });
   t.end();
 });
@@ -74,7 +74,7 @@ t.test('A7: a list expands to a placeholder for each of its values', async (t) =
   t.strictSame(positional("'?'", [[1]]), { placeholders: 0 });
 });
 
-t.test('A7: lists expand to no more placeholders than are allowed', async (t) => {
+t.test('A7: lists expand to no more placeholders than allowed', async (t) => {
   const list = (length: number): number[] => Array.from({ length }, () => 1);
   t.match(positionalWithin('?', [list(10)], 10), { values: list(10) });
   t.strictSame(positionalWithin('?', [list(11)], 10), { tooMany: true });
@@ -82,7 +82,7 @@ t.test('A7: lists expand to no more placeholders than are allowed', async (t) =>
   t.match(positionalWithin(':a :a', { a: list(5) }, 10), { values: list(10) });
 });
 
-t.test('whatever stands between, placeholders are found and the rest is left as it is', (t) => {
+t.test('placeholders are found in any context, and the rest of the text is unchanged', (t) => {
   const random = seeded(t);
   const pieces = [
     "'x:a'",
@@ -107,7 +107,7 @@ t.test('whatever stands between, placeholders are found and the rest is left as 
     const values: unknown[] = [];
     for (let piece = random(12); piece > 0; piece--) {
       if (random(3) > 0) {
-        // Texts side by side would be one.
+        // Adjacent strings would be joined.
         const text = `${pick(random, pieces)} `;
         sql += text;
         expected += text;
@@ -126,21 +126,21 @@ t.test('whatever stands between, placeholders are found and the rest is left as 
   t.end();
 });
 
-t.test('anything at all comes to an end', (t) => {
+t.test('any text is parsed in finite time', (t) => {
   const random = seeded(t);
   const characters = ['\\', "'", '"', '`', ':', '=', 'a', '-', ' ', '\n', '#', '/', '*', '!', '\0', '?'];
   for (let round = 0; round < 50_000; round++) {
     const sql = Array.from({ length: random(14) }, () => pick(random, characters)).join('');
     const found = positional(sql, { ...params, aa: 1, aaa: 1 });
     if (!('sql' in found)) continue;
-    // As many stand there as have values.
+    // There are as many placeholders as values.
     const count = (text: string): number => text.split('?').length - 1;
     if (count(found.sql) - count(sql) !== found.values.length) t.fail(JSON.stringify({ sql, found }));
   }
   const begin = performance.now();
   for (const piece of ["'", '\\', "'\\", '/*', '*/', ':', '-- ', '"', "''", ':a'])
     positional(piece.repeat(1_000_000), params);
-  // Usually a quarter of a second. What takes time by the square of the length would take hours.
+  // Usually a quarter of a second. Quadratic code would take hours.
   t.ok(performance.now() - begin < 20_000, 'soon');
   t.end();
 });

@@ -4,7 +4,7 @@ import { canAnalyze } from '#src/worker/progress-reader.js';
 
 const unknown = { rows: null, estimatedRows: null };
 
-/** A plan of MariaDB with these parts in its one query block. */
+/** A plan of MariaDB with these parts in its only query block. */
 function planOf(parts: object): string {
   return JSON.stringify({ r_query_time_in_progress_ms: 7, query_block: { select_id: 1, r_loops: 1, ...parts } });
 }
@@ -25,7 +25,7 @@ t.test('E (scan_progress): rows and estimates are read from a plan of MariaDB', 
   t.end();
 });
 
-t.test('E (scan_progress): an estimate that cannot be added up is not given', (t) => {
+t.test('E (scan_progress): an estimate that cannot be summed is omitted', (t) => {
   const inner = { query_block: { select_id: 2, nested_loop: [table(10, 5, 4)] } };
   const outer = { nested_loop: [table(1_000, 1, 300)], subqueries: [inner] };
   t.strictSame(readAnalyze(planOf(outer)), { rows: 320, estimatedRows: null });
@@ -38,7 +38,7 @@ t.test('E (scan_progress): an estimate that cannot be added up is not given', (t
   t.end();
 });
 
-t.test('E (scan_progress): what is no plan, or has no table, tells nothing', (t) => {
+t.test('E (scan_progress): an invalid plan and a plan without a table give no estimate', (t) => {
   for (const text of ['', '{', '[]', 'null', '7', planOf({ table: { message: 'No tables used' } })]) {
     t.strictSame(readAnalyze(text), unknown, text);
   }
@@ -62,7 +62,7 @@ t.test('E (scan_progress): estimates are read from a plan of MySQL', (t) => {
   t.end();
 });
 
-t.test('E (scan_progress): MariaDB is asked for a plan from those releases on that can tell it', (t) => {
+t.test('E (scan_progress): MariaDB is asked for a plan only in releases that support it', (t) => {
   for (const [version, expected] of [
     ['10.6.22-MariaDB', false],
     ['10.9.8-MariaDB', false],

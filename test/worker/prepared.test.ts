@@ -15,7 +15,7 @@ for (const server of await sharedServers()) {
   t.test(`prepared statements on ${server.kind}`, async (t) => {
     await server.sql(`SET GLOBAL max_allowed_packet = ${64 * MiB}`);
 
-    await t.test('every kind of value arrives as it is', async (t) => {
+    await t.test('every kind of value arrives unchanged', async (t) => {
       const { database, run, leftovers } = await open(t, server);
       await server.sql(
         `CREATE TABLE v (n INT AUTO_INCREMENT PRIMARY KEY, i BIGINT, u BIGINT UNSIGNED, d DECIMAL(65,30), f DOUBLE, b TINYINT,
@@ -72,10 +72,10 @@ for (const server of await sharedServers()) {
       t.equal(await leftovers(), 0);
     });
 
-    await t.test('values past a packet arrive whole', async (t) => {
+    await t.test('values longer than a packet arrive complete', async (t) => {
       const { run, database, leftovers } = await open(t, server);
       await server.sql('CREATE TABLE v (n INT, s LONGTEXT, m TEXT) CHARACTER SET utf8mb4', { database });
-      // The packets of the last two end where a value does.
+      // In the last two, the packets end where a value does.
       for (const length of [MiB, 20 * MiB, 0xffffff - 38, 0xffffff - 39, 2 * 0xffffff - 43]) {
         const reported = await run('INSERT INTO v VALUES (?, ?, ?)', [length, 'é'.repeat(length / 2), 'end']);
         t.match(reported.end, { ok: true }, `${length}`);
@@ -87,7 +87,7 @@ for (const server of await sharedServers()) {
       t.equal(await leftovers(), 0);
     });
 
-    await t.test('a string is compared as a literal is', async (t) => {
+    await t.test('a string compares like a literal', async (t) => {
       const { run, database } = await open(t, server);
       await server.sql(
         `CREATE TABLE v (a VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, b VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_general_ci, c BIGINT, d DATE);
@@ -114,7 +114,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('a wrong count of values is reported, and nothing runs', async (t) => {
+    await t.test('a wrong number of values is an error, and nothing runs', async (t) => {
       const { database, run, leftovers } = await open(t, server);
       await server.sql('CREATE TABLE v (a INT)', { database });
       for (const [sql, params, message] of [
@@ -137,7 +137,7 @@ for (const server of await sharedServers()) {
       t.equal(await leftovers(), 0);
     });
 
-    await t.test('errors are the database’s own, and reported where they were found', async (t) => {
+    await t.test('errors are those of the database, with the outcome of their stage', async (t) => {
       const { database, run, leftovers } = await open(t, server);
       await server.sql('CREATE TABLE v (a INT PRIMARY KEY) SELECT 1 AS a', { database });
       for (const [sql, params, failure] of [
@@ -159,7 +159,7 @@ for (const server of await sharedServers()) {
       t.equal(await leftovers(), 0);
     });
 
-    await t.test('a statement is cancelled while it is prepared, and while it runs', async (t) => {
+    await t.test('a statement is cancelled during its prepare and during its execution', async (t) => {
       const { database, id, peer, run, leftovers } = await open(t, server);
       await server.sql('CREATE TABLE v (a INT)', { database });
       for (const after of ['clean', 'keep', 'pin'] as const) {
@@ -173,7 +173,7 @@ for (const server of await sharedServers()) {
           t.match((await run('INSERT INTO v VALUES (?)', [7], after)).end, { ok: true });
         }
       }
-      // Of MySQL, SLEEP() tells that it was ended, and its statement goes on.
+      // In MySQL, a killed SLEEP() returns, and its statement continues.
       t.equal(await server.sql('SELECT COUNT(*) FROM v WHERE a = 7', { database }), '6');
       t.equal(await leftovers(), 0);
     });
@@ -192,8 +192,8 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('a connection that is lost while a statement is prepared has not begun it', async (t) => {
-      // A session is gone with its connection, so that the same statement would not find it again.
+    await t.test('a connection that is lost during the prepare gives the outcome not_started', async (t) => {
+      // A session is lost with its connection, so a retried statement would not find the same session.
       for (const [after, retryable, message] of [
         ['clean', true, /^the connection .* was lost before the statement was sent/],
         ['keep', false, /^the session ended before the statement was sent/],
@@ -214,7 +214,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('procedures are called, and run to their end', async (t) => {
+    await t.test('procedures are called and run to their end', async (t) => {
       const { database, run, leftovers } = await open(t, server);
       await server.sql(
         `CREATE TABLE v (a INT);
@@ -230,32 +230,29 @@ for (const server of await sharedServers()) {
       t.equal(await leftovers(), 0);
     });
 
-    await t.test(
-      'a session is pinned for what a prepared statement does, and not for its being prepared',
-      async (t) => {
-        const { database, peer, run, leftovers } = await open(t, server);
-        await server.sql('CREATE TABLE v (a INT)', { database });
-        t.match((await run('INSERT INTO v VALUES (?)', [1], 'pin')).session, { isPinned: false });
-        t.match((await run('SELECT ? FROM v WHERE FALSE', [1], 'pin')).session, { isPinned: false });
-        t.match((await run('SET sql_mode = ?', ['ANSI'], 'pin')).session, {
-          isPinned: false,
-          variables: { sql_mode: /ANSI/ },
-        });
-        await peer.run('BEGIN', { after: 'pin' });
-        t.match((await run('INSERT INTO v VALUES (?)', [2], 'pin')).session, { isPinned: true, inTransaction: true });
-        t.equal(await leftovers(), 0);
-        t.match((await run('nonsense ?', [2], 'pin')).session, { isPinned: true, inTransaction: true });
-        t.match((await run('INSERT INTO v VALUES (?)', [], 'pin')).session, { isPinned: true, inTransaction: true });
-        t.equal(await leftovers(), 0);
-        t.match((await run('COMMIT', [], 'pin')).session, { isPinned: false });
-        t.match((await run('SET @x = ?', ['x'], 'pin')).session, { isPinned: true });
-        t.match((await run('DO 1', [], 'clean')).end, { ok: true });
-        t.match((await run('DO 1', [], 'pin')).session, { isPinned: false });
-        t.equal(await server.sql('SELECT COUNT(*) FROM v', { database }), '2');
-      },
-    );
+    await t.test('a session is pinned by the effects of a prepared statement, and not by the prepare', async (t) => {
+      const { database, peer, run, leftovers } = await open(t, server);
+      await server.sql('CREATE TABLE v (a INT)', { database });
+      t.match((await run('INSERT INTO v VALUES (?)', [1], 'pin')).session, { isPinned: false });
+      t.match((await run('SELECT ? FROM v WHERE FALSE', [1], 'pin')).session, { isPinned: false });
+      t.match((await run('SET sql_mode = ?', ['ANSI'], 'pin')).session, {
+        isPinned: false,
+        variables: { sql_mode: /ANSI/ },
+      });
+      await peer.run('BEGIN', { after: 'pin' });
+      t.match((await run('INSERT INTO v VALUES (?)', [2], 'pin')).session, { isPinned: true, inTransaction: true });
+      t.equal(await leftovers(), 0);
+      t.match((await run('nonsense ?', [2], 'pin')).session, { isPinned: true, inTransaction: true });
+      t.match((await run('INSERT INTO v VALUES (?)', [], 'pin')).session, { isPinned: true, inTransaction: true });
+      t.equal(await leftovers(), 0);
+      t.match((await run('COMMIT', [], 'pin')).session, { isPinned: false });
+      t.match((await run('SET @x = ?', ['x'], 'pin')).session, { isPinned: true });
+      t.match((await run('DO 1', [], 'clean')).end, { ok: true });
+      t.match((await run('DO 1', [], 'pin')).session, { isPinned: false });
+      t.equal(await server.sql('SELECT COUNT(*) FROM v', { database }), '2');
+    });
 
-    await t.test('a read-only server holds them to its transaction', async (t) => {
+    await t.test('a read-only server runs prepared statements in its read-only transaction', async (t) => {
       const { database, run, leftovers } = await open(t, server, true);
       await server.sql('CREATE TABLE v (a INT)', { database });
       for (const after of ['clean', 'keep', 'pin'] as const) {
@@ -297,7 +294,7 @@ for (const server of await sharedServers()) {
       });
       t.strictSame(names, ['a', 'b', '7']);
       t.equal(rows.length, 2);
-      // A header, the NULLs from the third bit on, and the values.
+      // A header, the NULL bits from the third bit on, and the values.
       t.match(rows[0], /^000002c3a9/);
       t.match(rows[1], /^0004/);
     });
@@ -314,7 +311,7 @@ async function open(t: Test, server: DatabaseServer, readOnly = false) {
     run: (sql: string, params: Params, after: 'clean' | 'keep' | 'pin' = 'keep'): Promise<Reported> =>
       peer.run(sql, { params, after }),
     leftovers: async (): Promise<number> => {
-      // MariaDB shows what another session has; MySQL only sums up, so that others' may be among them.
+      // MariaDB shows the values of another session. MySQL shows only totals, which may include other sessions.
       const counts = await peer.run(
         server.kind === 'mysql'
           ? `SELECT COUNT(*) + 0 FROM performance_schema.prepared_statements_instances WHERE OWNER_THREAD_ID = PS_CURRENT_THREAD_ID()`

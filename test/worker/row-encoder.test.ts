@@ -5,6 +5,7 @@ import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel
 import { batchBytes, RowEncoder } from '#src/worker/row-encoder.js';
 import { framed, packetHeaderBytes } from '../support/answer-packets.ts';
 import { allFormats, allKinds, type Cell, randomCell, referenceRow, textFormat } from '../support/cells.ts';
+import { figure } from '../support/form.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { rowPayload } from '../support/row-packets.ts';
 
@@ -12,12 +13,12 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 const noLimit = 512 * MiB;
 const inputBytes = headroomBytes + readBytes;
-/** From this size on, what one call of the kernel makes is a batch of its own. */
+/** The output of one kernel call becomes a batch of its own from this size on. */
 const ownBatchBytes = 64 * KiB;
-/** What a batch may hold of calls that are no batches of their own. */
+/** The capacity of a batch that gathers smaller outputs. */
 const bufferBytes = 256 * KiB;
 
-/** An encoder whose batches are kept, those that it gives out and those that are taken. */
+/** An encoder whose emitted and taken batches are kept. */
 class Encoding {
   readonly encoder: RowEncoder;
   readonly batches: Batch[] = [];
@@ -32,11 +33,11 @@ class Encoding {
     return this.encoder.append(payload, 0, payload.length);
   }
 
-  /** Gives the rows to the kernel in one piece, and those that it leaves to the plain encoder. */
+  /** Passes the rows to the kernel in one piece, and those that the kernel leaves to the plain encoder. */
   encode(rows: readonly (readonly Cell[])[], at = 0, rowsMax = noLimit): void {
     const bytes = framed(rows.map(rowPayload));
     const end = at + bytes.length;
-    if (end > inputBytes) throw new Error('these rows do not come in one piece');
+    if (end > inputBytes) throw new Error('these rows do not fit in one piece');
     bytes.copy(kernel.input, at);
     for (let from = at; from < end; ) {
       const stop = this.encoder.encode(from, end, rowsMax);
@@ -57,7 +58,7 @@ class Encoding {
     if (batch !== null) this.#keep(batch);
   }
 
-  /** The rows of all batches, after a check that these are as they must be, and as they were when they were given out. */
+  /** The rows of all batches. Checks the format of the batches, and that they did not change after they were emitted. */
   finish(): string[] {
     this.take();
     this.encoder.release();
@@ -73,7 +74,7 @@ class Encoding {
   }
 }
 
-/** The rows of a batch by their ends; between two there is a comma, and nothing else. */
+/** The rows of a batch, split by their ends. Between two rows there is exactly a comma. */
 function rowsOf(batch: Batch): string[] {
   const text = Buffer.from(batch.buffer, 0, batch.length);
   const rows: string[] = [];
@@ -87,9 +88,9 @@ function rowsOf(batch: Batch): string[] {
   return rows;
 }
 
-t.test('random rows are encoded as a plain reference encodes them', (t) => {
+t.test('random rows match a plain reference encoder', (t) => {
   const random = seeded(t);
-  for (let round = 0; round < 300; round++) {
+  for (let round = 0; round < figure(100, 300); round++) {
     const kinds = Array.from({ length: 1 + random(12) }, () => pick(random, allKinds));
     const rows = Array.from({ length: 1 + random(80) }, () => kinds.map((kind) => randomCell(random, kind)));
     const cells = pick(random, allFormats);
@@ -100,7 +101,7 @@ t.test('random rows are encoded as a plain reference encodes them', (t) => {
   t.end();
 });
 
-t.test('cells of the lengths where the protocol changes its form keep every byte', (t) => {
+t.test('cells at the length limits of the protocol keep every byte', (t) => {
   const random = seeded(t);
   const sizes = [0, 1, 249, 250, 251, 252, 255, 256, 16_383, 16_384, 16_385, 65_534, 65_535, 65_536, 65_537, 131_072];
   for (const size of sizes) {
@@ -118,28 +119,30 @@ t.test('cells of the lengths where the protocol changes its form keep every byte
   t.end();
 });
 
-t.test('a long text is the same wherever a character falls between its pieces', (t) => {
+t.test('a long text is the same wherever its pieces cut a character', (t) => {
   const random = seeded(t);
-  // Pieces are of 64 KiB: each filler moves the characters over their ends by one byte.
+  // Pieces have 64 KiB. Each filler moves the characters over their ends by one byte.
   for (const character of ['é', '長', '😀', '\u0000']) {
     for (let filler = 0; filler < 4; filler++) {
       const bytes = Buffer.from('x'.repeat(filler) + character.repeat(150_000 / character.length));
       t.ok(isSame(appendAll([cellKind.text], [[bytes]]), [[bytes]], [cellKind.text]), `${filler} before ${character}`);
     }
   }
-  for (let round = 0; round < 30; round++) {
+  for (let round = 0; round < figure(10, 30); round++) {
     const rows = [[invalidText(random, 65_536 + random(200_000))]];
     t.ok(isSame(appendAll([cellKind.text], rows), rows, [cellKind.text]), `invalid text, round ${round}`);
   }
   t.end();
 });
 
-t.test('a row of 20 MiB is whole, in text, in hex and as a document', (t) => {
+t.test('a row of many MiB is complete as text, as hex and as a document', (t) => {
   const random = seeded(t);
-  const bytes = Buffer.alloc(20 * MiB, randomBytes(random, MiB + 1));
-  const valid = Buffer.from(`"${'éx'.repeat((20 * MiB) / 3)}"`);
+  // From 16 MiB on, the length prefix of the cell takes nine bytes.
+  const large = Buffer.alloc(figure(17, 20) * MiB, randomBytes(random, MiB + 1));
+  const bytes = large.subarray(0, figure(2, 20) * MiB);
+  const valid = Buffer.from(`"${'éx'.repeat(bytes.length / 3)}"`);
   for (const [kind, cell] of [
-    [cellKind.text, bytes],
+    [cellKind.text, large],
     [cellKind.hex, bytes],
     [cellKind.json, valid],
     [cellKind.json, bytes],
@@ -150,10 +153,10 @@ t.test('a row of 20 MiB is whole, in text, in hex and as a document', (t) => {
   t.end();
 });
 
-t.test('rows are the same whether the kernel or the plain encoder writes them, in any order', (t) => {
+t.test('the kernel and the plain encoder write the same rows, in any order', (t) => {
   const random = seeded(t);
   let batches = 0;
-  for (let round = 0; round < 120; round++) {
+  for (let round = 0; round < figure(40, 120); round++) {
     const kinds = Array.from({ length: 1 + random(8) }, () => pick(random, allKinds));
     const cells = pick(random, allFormats);
     const mixed = new Encoding(kinds, noLimit, cells);
@@ -180,11 +183,11 @@ t.test('rows are the same whether the kernel or the plain encoder writes them, i
     }
     if (!isSame(expected.join(), rows, kinds, cells)) t.fail(`round ${round}: kinds ${kinds}, ${cells}`);
   }
-  t.ok(batches > 200, `${batches} batches`);
+  t.ok(batches > figure(60, 200), `${batches} batches`);
   t.end();
 });
 
-t.test('what one call makes of 64 KiB or more is a batch of its own, with no byte to spare', (t) => {
+t.test('an output of 64 KiB or more in one call is a batch of its own, without spare memory', (t) => {
   for (const [text, given] of [
     [ownBatchBytes - 1, 0],
     [ownBatchBytes, 1],
@@ -205,7 +208,7 @@ t.test('what one call makes of 64 KiB or more is a batch of its own, with no byt
   t.end();
 });
 
-t.test('a batch is given out once it and its row ends take the size of one, and not before', (t) => {
+t.test('a batch is emitted once its rows and row ends reach the capacity, and not before', (t) => {
   const kinds = [cellKind.text];
   for (const way of ['append', 'encode'] as const) {
     const encoding = new Encoding(kinds);
@@ -218,7 +221,7 @@ t.test('a batch is given out once it and its row ends take the size of one, and 
       rows++;
       const used = rows * 2_001 - 1 + rows * 4;
       if (encoding.batches.length === before) {
-        if (used >= batchBytes) t.fail(`${rows} rows are not given out`);
+        if (used >= batchBytes) t.fail(`${rows} rows are not emitted`);
       } else {
         t.ok(used >= batchBytes, `${rows} rows by ${way}`);
         t.equal(encoding.batches.at(-1)?.rows, rows);
@@ -233,7 +236,7 @@ t.test('a batch is given out once it and its row ends take the size of one, and 
   t.end();
 });
 
-t.test('the ends of short rows count as much as the rows', (t) => {
+t.test('the ends of short rows count like the rows', (t) => {
   const encoding = new Encoding([cellKind.number]);
   const rows = Array.from({ length: 5_000 }, () => [Buffer.from('1')]);
   while (encoding.batches.length === 0) encoding.encode(rows);
@@ -245,10 +248,10 @@ t.test('the ends of short rows count as much as the rows', (t) => {
   t.end();
 });
 
-t.test('rows that do not fit behind those before them begin a batch, without a comma', (t) => {
+t.test('rows that do not fit behind earlier rows begin a batch, without a comma', (t) => {
   for (const way of ['append', 'encode'] as const) {
     for (const [first, second, lengths] of [
-      // Each length is of text alone; a comma stands between the two if they share a batch.
+      // Each length is that of the text. A comma separates the two if they share a batch.
       [100 * KiB, bufferBytes - 100 * KiB - 1, [bufferBytes]],
       [100 * KiB, bufferBytes - 100 * KiB, [100 * KiB, bufferBytes - 100 * KiB]],
       [10, bufferBytes - 10, [10, bufferBytes - 10]],
@@ -257,7 +260,7 @@ t.test('rows that do not fit behind those before them begin a batch, without a c
     ] as const) {
       const rows = [textRows(first), textRows(second)] as const;
       const encoding = new Encoding([cellKind.text]);
-      // Short of a batch of its own, the first part stays.
+      // The first part is too small for its own batch and stays.
       for (const row of rows[0]) {
         if (way === 'append') encoding.append(row);
         else encoding.encode([row]);
@@ -275,12 +278,12 @@ t.test('rows that do not fit behind those before them begin a batch, without a c
   t.end();
 });
 
-t.test('a batch is filled with no more rows than it may hold', (t) => {
+t.test('a batch takes no more rows than allowed', (t) => {
   const encoding = new Encoding([cellKind.number]);
   const rows = Array.from({ length: 100 }, (_, number) => [Buffer.from(`${number}`)]);
   encoding.append([Buffer.from('7')]);
   encoding.encode(rows, 0, 11);
-  t.equal(encoding.encoder.rows, 11, 'those in it are counted');
+  t.equal(encoding.encoder.rows, 11, 'the rows in it are counted');
   t.equal(kernel.consumed, sizeOf(rows.slice(0, 10)));
   encoding.take();
   encoding.encode(rows.slice(10), 0, 5);
@@ -292,9 +295,9 @@ t.test('a batch is filled with no more rows than it may hold', (t) => {
   t.end();
 });
 
-t.test('a row is refused if and only if its JSON is larger than a row may be, and leaves nothing behind', (t) => {
+t.test('a row is refused if and only if its JSON exceeds the row limit, and leaves nothing behind', (t) => {
   const random = seeded(t);
-  for (let round = 0; round < 150; round++) {
+  for (let round = 0; round < figure(50, 150); round++) {
     const kind = pick(random, [cellKind.text, cellKind.hex, cellKind.json]);
     const large = random(2) === 0;
     const cells = [randomBytes(random, large ? 16_384 + random(200_000) : random(2_000)), null];
@@ -315,14 +318,14 @@ t.test('a row is refused if and only if its JSON is larger than a row may be, an
       const first = referenceRow(kinds, [Buffer.from('1'), Buffer.from('b')]);
       const last = encoder.take();
       const text = [...batches, ...(last === null ? [] : [last])].flatMap(rowsOf).join();
-      if (text !== [first, ...between, first].join()) t.fail(`round ${round}: what is left`);
+      if (text !== [first, ...between, first].join()) t.fail(`round ${round}: residue`);
     }
     t.pass(`round ${round}: ${needed} bytes`);
   }
   t.end();
 });
 
-t.test('a row that the kernel refuses leaves those before it, and can be followed by others', (t) => {
+t.test('a row that the kernel refuses keeps the rows before it, and others can follow', (t) => {
   const small = [Buffer.from('1')];
   const bytes = framed([rowPayload(small), rowPayload([Buffer.alloc(10, '1')]), rowPayload(small)]);
   bytes.copy(kernel.input);
@@ -335,7 +338,7 @@ t.test('a row that the kernel refuses leaves those before it, and can be followe
   t.end();
 });
 
-t.test('a batch that was given out is not written to again, and its rows end where it says', (t) => {
+t.test('an emitted batch is not written to again, and its row ends are correct', (t) => {
   const random = seeded(t);
   const kinds = [cellKind.number, cellKind.text];
   const encoding = new Encoding(kinds);
@@ -345,7 +348,7 @@ t.test('a batch that was given out is not written to again, and its rows end whe
   while (batches.length < 12) {
     const row = [Buffer.from(`${rows.length}`), randomBytes(random, random(3) === 0 ? random(100_000) : random(300))];
     rows.push(row);
-    // The source of a row lies anywhere in a larger buffer, as it does in what comes from a socket.
+    // The source of a row is at any position in a larger buffer, as in data from a socket.
     const before = random(20);
     const payload = rowPayload(row);
     const source = Buffer.concat([Buffer.alloc(before, 0xff), payload, Buffer.alloc(random(20), 0xff)]);
@@ -359,7 +362,7 @@ t.test('a batch that was given out is not written to again, and its rows end whe
   t.end();
 });
 
-t.test('encoders that take turns with the memory that others began with do not see their rows', (t) => {
+t.test("encoders that share memory alternately do not see each other's rows", (t) => {
   const random = seeded(t);
   const open: { encoding: Encoding; rows: Cell[][] }[] = [];
   for (let step = 0; step < 3_000; step++) {
@@ -379,7 +382,7 @@ t.test('encoders that take turns with the memory that others began with do not s
   t.end();
 });
 
-t.test('a row without columns, and one of 4,096 nulls', (t) => {
+t.test('a row without columns, and one of 4,096 NULLs', (t) => {
   const none = new Encoding([]);
   t.ok(none.append([]));
   none.encode([[], []]);
@@ -390,7 +393,7 @@ t.test('a row without columns, and one of 4,096 nulls', (t) => {
   t.end();
 });
 
-t.test('a cell that reaches past its packet is an error and not a read of what lies behind', (t) => {
+t.test('a cell that reaches past its packet is an error and does not read past it', (t) => {
   const encoding = new Encoding([cellKind.text]);
   const { encoder } = encoding;
   const payload = rowPayload([new Uint8Array(20_000).fill(0x61)]);
@@ -399,11 +402,11 @@ t.test('a cell that reaches past its packet is an error and not a read of what l
   const bytes = framed([payload.subarray(0, -1), Buffer.alloc(50_000)]);
   bytes.copy(kernel.input);
   t.throws(() => encoder.encode(0, bytes.length, noLimit), RangeError);
-  t.strictSame(encoding.finish(), ['["before"]'], 'nothing of it is left');
+  t.strictSame(encoding.finish(), ['["before"]'], 'none of its output is left');
   t.end();
 });
 
-/** By the plain encoder alone. */
+/** Encodes with the plain encoder alone. */
 function appendAll(kinds: readonly CellKind[], rows: readonly (readonly Cell[])[], cells: FormatName = 'json'): string {
   const encoding = new Encoding(kinds, noLimit, cells);
   for (const row of rows) if (!encoding.append(row)) throw new Error('the row was refused');
@@ -419,7 +422,7 @@ function isSame(
   return encoded === rows.map((row) => referenceRow(kinds, row, cells)).join(',');
 }
 
-/** Rows of one text whose JSON takes that many bytes, commas included. */
+/** Rows of one text whose JSON takes that many bytes, including commas. */
 function textRows(bytes: number): Cell[][] {
   const rows: Cell[][] = [];
   let left = bytes;
@@ -428,7 +431,7 @@ function textRows(bytes: number): Cell[][] {
   return rows;
 }
 
-/** A text whose row takes that many bytes: most of it is twice as long as JSON. */
+/** A text whose row takes that many bytes. Most of its bytes double in length as JSON. */
 function textOf(rowBytes: number): Buffer {
   const length = rowBytes - '[""]'.length;
   return Buffer.from('"'.repeat(length >> 1) + 'x'.repeat(length & 1));
@@ -445,7 +448,7 @@ function sizeOf(rows: readonly (readonly Cell[])[]): number {
   return framed(rows.map(rowPayload)).length;
 }
 
-/** Parts the rows into pieces that are no larger than what comes at once, unless one row is. */
+/** Splits the rows into pieces no larger than one chunk, unless a single row is larger. */
 function piecesOf(rows: readonly Cell[][]): Cell[][][] {
   const pieces: Cell[][][] = [];
   let room = 0;

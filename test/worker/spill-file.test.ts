@@ -19,7 +19,7 @@ function randomBatch(random: Random, size: number): Batch {
   return random(2) === 0 ? batch : { ...batch, deflatedCrc: random(2 ** 32) };
 }
 
-/** The files of that folder which this process has open, by paths that work though they have no name. */
+/** The unlinked files of that folder that this process has open, by paths that can be opened. */
 async function openFiles(folder: string): Promise<{ path: string; name: string }[]> {
   const files = [];
   for (const number of await readdir('/proc/self/fd')) {
@@ -36,7 +36,7 @@ function same(one: Batch, other: Batch): boolean {
   return Buffer.from(buffer).equals(Buffer.from(otherBuffer)) && JSON.stringify(rest) === JSON.stringify(otherRest);
 }
 
-t.test('the file is for us alone, and has no name', async (t) => {
+t.test('the file is private and unlinked', async (t) => {
   const folder = join(t.testdir(), 'made', 'here');
   const file = await SpillFile.create(folder);
   t.strictSame(await readdir(folder), []);
@@ -46,18 +46,18 @@ t.test('the file is for us alone, and has no name', async (t) => {
   t.equal((await stat(open?.path ?? '')).mode & 0o777, 0o600);
   t.equal((await stat(folder)).mode & 0o777, 0o700);
   await file.close();
-  t.strictSame(await openFiles(folder), [], 'the disk is given back');
+  t.strictSame(await openFiles(folder), [], 'the disk space is freed');
 });
 
-t.test('a folder that is there stays as it is', async (t) => {
-  const folder = t.testdir({ other: 'of somebody else' });
+t.test('an existing folder is unchanged', async (t) => {
+  const folder = t.testdir({ other: 'of another program' });
   await chmod(folder, 0o755);
   await (await SpillFile.create(folder)).close();
   t.strictSame(await readdir(folder), ['other']);
   t.equal((await stat(folder)).mode & 0o777, 0o755);
 });
 
-t.test('batches come back in order, byte for byte, however reads and writes take turns', async (t) => {
+t.test('batches are read back in order, byte for byte, in any order of reads and writes', async (t) => {
   const random = seeded(t);
   for (let round = 0; round < 20; round++) {
     const file = await SpillFile.create(t.testdir());
@@ -67,12 +67,12 @@ t.test('batches come back in order, byte for byte, however reads and writes take
     for (let step = 0; step < 100; step++) {
       const batch = randomBatch(random, 1 + random(random(5) === 0 ? 200 * KiB : 500));
       const isRead = file.unread > 0 && random(2) === 0;
-      // A read and a write may be under way at once.
+      // A read and a write may run concurrently.
       const writing = isRead && random(2) === 0 ? null : file.write(batch);
       if (isRead) {
         const back = await file.read();
-        if (!same(back, written[read++] as Batch)) t.fail(`round ${round}, batch ${read - 1}: it came back otherwise`);
-        if (back.buffer.byteLength !== written[read - 1]?.buffer.byteLength) t.fail('its memory is not its own');
+        if (!same(back, written[read++] as Batch)) t.fail(`round ${round}, batch ${read - 1}: it differs`);
+        if (back.buffer.byteLength !== written[read - 1]?.buffer.byteLength) t.fail('its memory is shared');
       }
       if (writing !== null) {
         await writing;
@@ -80,10 +80,10 @@ t.test('batches come back in order, byte for byte, however reads and writes take
         bytes += batch.buffer.byteLength;
       }
       if (file.unread !== written.length - read) t.equal(file.unread, written.length - read);
-      if (file.bytes !== bytes) t.equal(file.bytes, bytes, 'what has been read is on disk as well');
+      if (file.bytes !== bytes) t.equal(file.bytes, bytes, 'batches that were read are on disk as well');
     }
     while (file.unread > 0) {
-      if (!same(await file.read(), written[read++] as Batch)) t.fail(`round ${round}: it came back otherwise`);
+      if (!same(await file.read(), written[read++] as Batch)) t.fail(`round ${round}: it differs`);
     }
     if (read !== written.length) t.equal(read, written.length);
     await file.close();
@@ -91,7 +91,7 @@ t.test('batches come back in order, byte for byte, however reads and writes take
   t.pass('20 files');
 });
 
-t.test('many batches are read in order, and forgotten', async (t) => {
+t.test('many batches are read in order and released', async (t) => {
   const file = await SpillFile.create(t.testdir());
   const count = 3_000;
   for (let row = 0; row < count; row++) {
@@ -106,17 +106,17 @@ t.test('many batches are read in order, and forgotten', async (t) => {
   await file.close();
 });
 
-t.test('the memory of a batch is left alone', async (t) => {
+t.test('the memory of a batch is not changed', async (t) => {
   const file = await SpillFile.create(t.testdir());
   const batch = randomBatch(seeded(t), 10 * KiB);
   const before = Buffer.from(Buffer.from(batch.buffer));
   await file.write(batch);
-  t.equal(batch.buffer.byteLength, 10 * KiB, 'it is not given away');
+  t.equal(batch.buffer.byteLength, 10 * KiB, 'it is not transferred');
   t.ok(before.equals(Buffer.from(batch.buffer)));
   await file.close();
 });
 
-t.test('where there can be no folder, there is no file', async (t) => {
+t.test('a file is not created if its folder cannot be', async (t) => {
   const folder = t.testdir();
   await writeFile(join(folder, 'file'), '');
   await t.rejects(SpillFile.create(join(folder, 'file')), { code: 'EEXIST' });
@@ -124,7 +124,7 @@ t.test('where there can be no folder, there is no file', async (t) => {
   t.strictSame(await openFiles(folder), []);
 });
 
-t.test('a disk that is full, and one that is read-only, are reported as such', async (t) => {
+t.test('a full disk and a read-only disk are reported as such', async (t) => {
   const folder = await smallDisk(t);
   if (folder === null) return;
   const file = await SpillFile.create(join(folder, 'spill'));
@@ -140,21 +140,21 @@ t.test('a disk that is full, and one that is read-only, are reported as such', a
     );
   }
   t.match(error, { code: 'ENOSPC' });
-  t.ok(written > 1 && written < 6, `${written} of them found room`);
-  t.equal(file.bytes, written * 200 * KiB, 'the part of one is not counted');
+  t.ok(written > 1 && written < 6, `${written} of them fit`);
+  t.equal(file.bytes, written * 200 * KiB, 'a partial batch is not counted');
   t.equal(file.unread, written);
-  for (let read = 0; read < written; read++) t.ok(same(await file.read(), batch), 'what was written before is there');
+  for (let read = 0; read < written; read++) t.ok(same(await file.read(), batch), 'earlier batches can be read');
   const other = join(folder, 'spill', 'other');
   await writeFile(other, '').catch(() => {});
   await file.close();
-  await t.resolves(writeFile(other, Buffer.alloc(500 * KiB)), 'the disk is given back');
+  await t.resolves(writeFile(other, Buffer.alloc(500 * KiB)), 'the disk space is freed');
   await run('mount', ['-o', 'remount,ro', folder]);
   await t.rejects(SpillFile.create(join(folder, 'spill')), { code: 'EROFS' });
   await t.rejects(SpillFile.create(join(folder, 'none')));
   t.strictSame(await openFiles(folder), []);
 });
 
-/** A disk of 1 MiB; null, and the test skipped, where there is nobody to mount it. */
+/** A disk of 1 MiB, or null with the test skipped if it cannot be mounted. */
 async function smallDisk(t: Test): Promise<string | null> {
   const folder = await mkdtemp(join(tmpdir(), 'spill-file-'));
   t.teardown(() => rm(folder, { recursive: true }));

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts';
 // Both servers share the machine with other processes.
 t.setTimeout(540_000);
 
-t.test('variables are set by names and values that can be nothing else', (t) => {
+t.test('names and values of variables cannot inject SQL', (t) => {
   const commands = setVariableCommands(
     Object.entries({
       SQL_Mode: "ANSI'\\",
@@ -75,7 +75,7 @@ for (const server of await sharedServers()) {
     const expected = '["+03:00",0,0,1,77,2.500000,"SERIALIZABLE","utf8mb4_bin","utf8mb4",86400,1,32]';
 
     for (const after of ['clean', 'pin', 'keep'] as const) {
-      await t.test(`are set before, and ${after === 'keep' ? 'stay' : 'go'} (${after})`, async (t) => {
+      await t.test(`are set before, and ${after === 'keep' ? 'stay' : 'are reset'} (${after})`, async (t) => {
         const { peer } = await open(t, server);
         const before = (await peer.run(look)).batches.join();
         const reported = await peer.run(look, { after, variables: { ...refused, ...variables, ...refused } });
@@ -92,7 +92,7 @@ for (const server of await sharedServers()) {
       const { session } = await peer.run('DO 0', { after: 'pin', variables: asked });
       t.strictSame(session?.variables, { foreign_key_checks: 'OFF', time_zone: '+03:00', lock_wait_timeout: '77' });
       const again = await peer.run('SELECT 1', { after: 'pin', variables: session?.variables ?? {} });
-      t.strictSame(again.session, session, 'and can be given back');
+      t.strictSame(again.session, session, 'and can be sent back');
       await peer.run('BEGIN', { after: 'pin', variables: asked });
       await peer.run("SET time_zone = '+04:00'", { after: 'pin', variables: asked });
       const changed = { ...session?.variables, time_zone: '+04:00' };
@@ -102,7 +102,7 @@ for (const server of await sharedServers()) {
       });
     });
 
-    await t.test('do not part what a read-only server keeps together', async (t) => {
+    await t.test('do not bypass --read_only', async (t) => {
       const { database, peer } = await open(t, server, { readOnly: true });
       await server.sql('CREATE TABLE t (a INT)', { database });
       const asked = { transaction_read_only: 'OFF', tx_read_only: '0', autocommit: '0', time_zone: '+03:00' };
@@ -113,7 +113,7 @@ for (const server of await sharedServers()) {
       }
     });
 
-    await t.test('that are many, and a statement that is cancelled behind them', async (t) => {
+    await t.test('can be many, and a statement with many can be cancelled', async (t) => {
       const { peer } = await open(t, server);
       const many = Object.fromEntries(Array.from({ length: 500 }, (_, number) => [`no_such_${number}`, `${number}`]));
       for (const after of ['clean', 'pin', 'keep'] as const) {

@@ -115,7 +115,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, RemovedQuery
   endUnknownSession(query: Query, replies: DatabendReplies): void {
     const { sessionId, owner } = query.identity;
     if (query.sessionState?.isPinned !== true || replies.hasToldState) return;
-    this.#services.engine.sessions.find(sessionId, owner)?.end('its client was never told of it');
+    this.#services.engine.sessions.find(sessionId, owner)?.end('its client never received its token');
   }
 
   /** The last answer about a query, which is removed then; as often as it is asked for. */

@@ -276,7 +276,7 @@ export function closedReply(
   const nothing = '{"rows":0,"bytes":0}';
   const stats = `{"running_time_ms":0,"scan_progress":${nothing},"write_progress":${nothing},"result_progress":${nothing}}`;
   const state = code === null ? 'Succeeded' : 'Failed';
-  const error = code === null ? null : { code: toldCode(code), message: `query ${id} ${reason}` };
+  const error = code === null ? null : { code: reportedCode(code), message: `query ${id} ${reason}` };
   return {
     body: [
       `{"id":"${id}","session_id":"","node_id":"${server.tokens.node}","state":"${state}","session":${session},` +
@@ -315,7 +315,7 @@ function schemaText(columns: readonly Column[]): string {
 /** Clients read a code into 16 bits, which Sluice's own codes, from 90000 on, do not fit in; theirs begin at 60000. */
 const ownCodes = { from: 90_000, shown: 60_000 };
 
-function toldCode(code: number): number {
+function reportedCode(code: number): number {
   return code < ownCodes.from ? code : code - ownCodes.from + ownCodes.shown;
 }
 
@@ -324,7 +324,7 @@ function errorOf(failure: Failure | null): string {
   if (failure === null) return 'null';
   const { code, message, sqlstate, outcome, retryable } = failure;
   const detail = `SQLSTATE ${sqlstate}; outcome ${outcome}; ${retryable ? 'retryable' : 'not retryable'}`;
-  return JSON.stringify({ code: toldCode(code), message, detail });
+  return JSON.stringify({ code: reportedCode(code), message, detail });
 }
 
 function warningsOf(outcome: Outcome | null): string {

@@ -1,18 +1,18 @@
 import type { DatabaseKind, DatabaseServer } from '../../support/servers.ts';
 
-/** A column of a type, and what clients must be given for it. */
+/** A column of a type, and the cells that clients must get for it. */
 export interface CellCase {
-  /** The column's type as it stands in CREATE TABLE. */
+  /** The column's type in CREATE TABLE. */
   readonly type: string;
-  /** The type as today's dialect names it, of a column that may be null. */
+  /** The name of the type in the current dialect, for a nullable column. */
   readonly name: string | Readonly<Record<DatabaseKind, string>>;
-  /** SQL expressions; null comes before them. */
+  /** SQL expressions. The first row is NULL. */
   readonly values: readonly string[];
-  /** SQL that makes of the column v the text that the cell must be. Default: v itself. */
+  /** SQL that converts the column v to the text of the cell. Default: v itself. */
   readonly print?: string;
 }
 
-// What is expected is what the server's own client prints, never what the service says.
+// Expected values come from the server's own client, never from the service.
 const bytes = 'HEX(v)';
 const moment = "IF(v = 0, NULL, DATE_FORMAT(v, '%Y-%m-%d %H:%i:%s.%f'))";
 const document = '\'{"a": [1, 2.50, {"b": null}], "c": "é 😀"}\'';
@@ -79,18 +79,25 @@ export function nameOf({ name }: CellCase, kind: DatabaseKind): string {
   return typeof name === 'string' ? name : name[kind];
 }
 
-/** Makes a table of the case, with the columns id and v and null in the first row. Gives what the cells of v must be. */
-export async function makeCellTable(
+/** The table of a case. */
+export const tableOf = (cellCase: CellCase): string => `cells_${cellCases.indexOf(cellCase)}`;
+
+/**
+ * Creates a table for each case, with the columns id and v and NULL in the first row. Returns the expected cells of v for each
+ * case. They contain no line ends.
+ */
+export async function makeCellTables(
   server: DatabaseServer,
   database: string,
-  table: string,
-  { type, values, print = 'v' }: CellCase,
-): Promise<(string | null)[]> {
-  const inserts = ['NULL', ...values].map((value, index) => `INSERT INTO ${table} VALUES (${index}, ${value});`);
-  const printed = await server.sql(
-    `SET sql_mode = ''; CREATE TABLE ${table} (id INT PRIMARY KEY, v ${type}); ${inserts.join('\n')}
-    SELECT ISNULL(${print}), ${print} FROM ${table} ORDER BY id;`,
-    { database },
-  );
-  return printed.split('\n').map((line) => (line.startsWith('1\t') ? null : line.slice(2)));
+): Promise<ReadonlyMap<CellCase, readonly (string | null)[]>> {
+  const statements = cellCases.map((cellCase) => {
+    const { type, values, print = 'v' } = cellCase;
+    const table = tableOf(cellCase);
+    const inserts = ['NULL', ...values].map((value, index) => `INSERT INTO ${table} VALUES (${index}, ${value});`);
+    return `CREATE TABLE ${table} (id INT PRIMARY KEY, v ${type}); ${inserts.join('\n')}
+      SELECT ISNULL(${print}), ${print} FROM ${table} ORDER BY id;`;
+  });
+  const lines = (await server.sql(`SET sql_mode = ''; ${statements.join('\n')}`, { database })).split('\n');
+  const cells = lines.map((line) => (line.startsWith('1\t') ? null : line.slice(2)));
+  return new Map(cellCases.map((cellCase) => [cellCase, cells.splice(0, cellCase.values.length + 1)]));
 }

@@ -1,5 +1,5 @@
-// One connection of the real driver on which cursors are open while other statements run. The driver takes the session of
-// every answer that has one for its own, so an answer about a cursor must not bring back what other statements have changed.
+// One connection of the real driver with open cursors while other statements run. The driver takes the session of every answer
+// that has one, so an answer about a cursor must not restore state that other statements have changed.
 
 import type { Connection, RowIterator } from 'databend-driver';
 import t, { type Test } from 'tap';
@@ -10,11 +10,13 @@ import { cell, each, next, Stage, valuesOf } from './stage.ts';
 
 t.setTimeout(testMsMax);
 
-const copiedRows = figure(12_000, 60_000);
+const copiedRows = figure(4_000, 60_000);
+/** Splits the rows into several pages. */
+const copiedPages = figure('&max_rows_per_page=1500', '');
 /** Rows of a cursor, in pages of 100. */
-const cursorRows = figure(2_500, 10_000);
-const batchRows = 500;
-const commitRows = 3_000;
+const cursorRows = figure(1_000, 10_000);
+const batchRows = figure(250, 500);
+const commitRows = figure(1_000, 3_000);
 
 for (const server of await sharedServers()) {
   t.test(`cursors on ${server.kind} ${server.version}`, async (t) => {
@@ -37,10 +39,10 @@ async function testCopy(t: Test, stage: Stage): Promise<void> {
     ['BEGIN', '', 'BEGIN'],
     ['autocommit = 0', '', 'SET autocommit = 0'],
     ['autocommit = 0 from the start', '&autocommit=0', 'DO 0'],
-    ['settings that the database writes in another way', '&foreign_key_checks=0&sql_mode=ansi_quotes', 'BEGIN'],
+    ['settings that the database normalises', '&foreign_key_checks=0&sql_mode=ansi_quotes', 'BEGIN'],
   ] as const) {
     await t.test(`A1: a copy by a cursor and transactions has every row (${how})`, async (t) => {
-      const connection = await stage.connect(options);
+      const connection = await stage.connect(options + copiedPages);
       await stage.direct('DROP TABLE IF EXISTS copied; CREATE TABLE copied (id INT PRIMARY KEY, v VARCHAR(40))');
       const rows = await connection.queryIter('SELECT id, v FROM numbers ORDER BY id');
       let batch: string[] = [];
@@ -69,13 +71,13 @@ async function testCopy(t: Test, stage: Stage): Promise<void> {
 
 async function testOneByOne(t: Test, stage: Stage): Promise<void> {
   const { database } = stage;
-  /** A cursor of which the first row of many pages is read. */
+  /** Opens a cursor and reads the first row of many pages. */
   const open = async (connection: Connection): Promise<RowIterator> => {
     const rows = await connection.queryIter(`SELECT id FROM numbers WHERE id < ${cursorRows} ORDER BY id`);
     t.strictSame(await next(rows), [0]);
     return rows;
   };
-  /** Reads on to where other pages have come. */
+  /** Reads on until more pages have arrived. */
   const readOn = async (rows: RowIterator): Promise<void> => {
     for (let count = 0; count < 250; count++) await next(rows);
   };
@@ -101,7 +103,7 @@ async function testOneByOne(t: Test, stage: Stage): Promise<void> {
       t.equal(await stage.direct('SELECT COUNT(*) FROM undone'), '0');
     });
 
-    await t.test(`A1: a user variable is remembered, though a cursor is ${what}`, async (t) => {
+    await t.test(`A1: a user variable is kept, though a cursor is ${what}`, async (t) => {
       const connection = await stage.connect('&max_rows_per_page=100');
       const rows = await open(connection);
       await connection.exec('SET @a = 7');
@@ -138,13 +140,13 @@ async function testOneByOne(t: Test, stage: Stage): Promise<void> {
     });
   }
 
-  await t.test('A1: a slow statement that changes the session tells so at its end', async (t) => {
+  await t.test('A1: a slow statement that changes the session reports the change at its end', async (t) => {
     const connection = await stage.connect('&wait_time_secs=1');
     await connection.exec('SET @slow = 5 + SLEEP(1.5)');
     t.equal(Number(await cell(connection, 'SELECT @slow')), 5);
   });
 
-  await t.test('A1: two statements at once, one of which ends the transaction', async (t) => {
+  await t.test('A1: two concurrent statements, one of which ends the transaction', async (t) => {
     const connection = await stage.connect();
     await stage.direct('DROP TABLE IF EXISTS kept; CREATE TABLE kept (id INT PRIMARY KEY)');
     await connection.exec('BEGIN');
@@ -156,15 +158,15 @@ async function testOneByOne(t: Test, stage: Stage): Promise<void> {
   });
 }
 
-/** What a connection is to find, by what has been done on it. */
+/** The expected state of a connection after the steps so far. */
 interface Model {
   database: string;
   maxLen: number;
   variable: number | null;
-  /** Rows that are committed; those of the transaction beside them; null: there is none. */
+  /** Committed rows, and the additional rows of the transaction; null: there is no transaction. */
   committed: number;
   pending: number | null;
-  /** Temporary tables of this connection, and their rows at the last commit and now. */
+  /** Temporary tables of this connection, with their rows at the last commit and now. */
   readonly temporary: Map<string, { committed: number; rows: number }>;
   readonly cursors: { readonly rows: RowIterator; readonly end: number; at: number }[];
 }
@@ -172,8 +174,8 @@ interface Model {
 const cursorsMax = 3;
 
 async function testAtRandom(t: Test, stage: Stage): Promise<void> {
-  const steps = figure(300, 10_000);
-  await t.test(`A1: ${steps} steps at random are as a model says`, async (t) => {
+  const steps = figure(150, 10_000);
+  await t.test(`A1: ${steps} random steps match a model`, async (t) => {
     const random = generator(seedOf(t));
     const connection = await stage.connect('&max_rows_per_page=100');
     const observer = await stage.connect();
@@ -190,7 +192,8 @@ async function testAtRandom(t: Test, stage: Stage): Promise<void> {
         if (random(4) === 0) await compare(connection, model, stage);
         if (random(20) === 0) {
           const seen = Number(await cell(observer, 'SELECT COUNT(*) FROM ledger'));
-          if (seen !== model.committed) throw new Error(`others see ${seen} rows and not ${model.committed}`);
+          if (seen !== model.committed)
+            throw new Error(`other connections see ${seen} rows instead of ${model.committed}`);
         }
       }
     } catch (error) {
@@ -201,7 +204,7 @@ async function testAtRandom(t: Test, stage: Stage): Promise<void> {
   });
 }
 
-/** @returns what was done */
+/** @returns a description of the step */
 async function takeStep(random: Random, stage: Stage, connection: Connection, model: Model): Promise<string> {
   const { cursors, temporary } = model;
   const run = async (sql: string): Promise<string> => {
@@ -222,7 +225,7 @@ async function takeStep(random: Random, stage: Stage, connection: Connection, mo
     case 2:
     case 3:
     case 4:
-      // All of them at the same time.
+      // All cursors concurrently.
       await Promise.all(cursors.map((cursor) => readSome(cursor, random(260))));
       for (const [index, { at, end }] of [...cursors.entries()].reverse()) if (at > end) cursors.splice(index, 1);
       return `read from ${cursors.length}`;
@@ -258,7 +261,7 @@ async function takeStep(random: Random, stage: Stage, connection: Connection, mo
         model.maxLen = 1_000 + random(9_000);
         return run(`SET SESSION group_concat_max_len = ${model.maxLen}`);
       }
-      // In most connections of the real world there is none, and then less is held.
+      // Most real connections have no user variable, and then fewer sessions are pinned.
       if (random(6) > 0 && model.variable === null) return 'none';
       model.variable = random(1_000);
       return run(`SET @v = ${model.variable}`);
@@ -290,7 +293,7 @@ async function takeStep(random: Random, stage: Stage, connection: Connection, mo
     }
     default: {
       const [a, b] = await Promise.all([cell(connection, 'SELECT 1'), cell(connection, 'SELECT 2')]);
-      if (a !== 1 || b !== 2) throw new Error(`two at once gave ${a} and ${b}`);
+      if (a !== 1 || b !== 2) throw new Error(`two concurrent statements returned ${a} and ${b}`);
       return 'two at once';
     }
   }
@@ -298,7 +301,7 @@ async function takeStep(random: Random, stage: Stage, connection: Connection, mo
 
 function closeCursor(random: Random, { cursors }: Model): string {
   const [closed] = cursors.splice(random(cursors.length), 1);
-  // One that is not closed is left to be collected.
+  // A cursor that is not closed is left to garbage collection.
   if (random(2) === 0) closed?.rows.close();
   return 'close';
 }
@@ -307,7 +310,7 @@ async function readSome(cursor: Model['cursors'][number], count: number): Promis
   for (let read = 0; read < count && cursor.at <= cursor.end; read++) {
     const values = await next(cursor.rows);
     const expected = cursor.at < cursor.end ? cursor.at : null;
-    if ((values?.[0] ?? null) !== expected) throw new Error(`a cursor gave ${values?.[0]} and not ${expected}`);
+    if ((values?.[0] ?? null) !== expected) throw new Error(`a cursor returned ${values?.[0]} instead of ${expected}`);
     cursor.at++;
   }
 }
@@ -325,6 +328,6 @@ async function compare(connection: Connection, model: Model, stage: Stage): Prom
     ...tables.map(([, { rows }]) => rows),
   ];
   if (found?.map(String).join() !== expected.map(String).join()) {
-    throw new Error(`the connection has ${found?.map(String).join()} and not ${expected.map(String).join()}`);
+    throw new Error(`the connection has ${found?.map(String).join()} instead of ${expected.map(String).join()}`);
   }
 }

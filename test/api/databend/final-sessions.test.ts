@@ -2,10 +2,10 @@ import t from 'tap';
 import { FinalSessions } from '#src/api/databend/final-sessions.js';
 
 const KIB = 1024;
-/** Takes a little more than 2 KiB. */
+/** Its size is a little more than 2 KiB. */
 const text = (mark: string): string => mark.repeat(KIB);
 
-t.test('a session is found by its user and the id of its query', (t) => {
+t.test('a session is found by its user and query id', (t) => {
   const sessions = new FinalSessions(100 * KIB);
   sessions.add('ann', 'q', 'hers');
   sessions.add('bob', 'q', 'his');
@@ -20,21 +20,21 @@ t.test('a session is found by its user and the id of its query', (t) => {
   t.end();
 });
 
-t.test('the memory is bounded: the user whose sessions take most of it loses the oldest', (t) => {
+t.test('memory is bounded: the user whose sessions take the most memory loses the oldest', (t) => {
   const sessions = new FinalSessions(10 * KIB);
   sessions.add('ann', 'q', text('a'));
   for (let index = 0; index < 100; index++) sessions.add('bob', `q${index}`, text('b'));
-  t.equal(sessions.find('ann', 'q'), text('a'), "another user's stays");
+  t.equal(sessions.find('ann', 'q'), text('a'), 'the session of another user stays');
   t.equal(sessions.find('bob', 'q99'), text('b'));
   t.equal(sessions.find('bob', 'q98'), text('b'));
   const kept = Array.from({ length: 100 }, (_, index) => sessions.find('bob', `q${index}`)).filter(
     (found) => found !== undefined,
   );
-  t.ok(kept.length <= 4, `${kept.length} of 2 KiB are kept in 10 KiB`);
+  t.ok(kept.length <= 4, `${kept.length} sessions of 2 KiB are kept in 10 KiB`);
   t.end();
 });
 
-t.test('a session that is larger than the memory is not kept, and costs no other user theirs', (t) => {
+t.test('a session larger than the memory is not kept and displaces no other', (t) => {
   const sessions = new FinalSessions(10 * KIB);
   sessions.add('ann', 'q', text('a'));
   sessions.add('bob', 'q', text('b').repeat(10));
@@ -45,7 +45,7 @@ t.test('a session that is larger than the memory is not kept, and costs no other
   t.end();
 });
 
-t.test('an id that is used again stands for the latest session, and counts once', (t) => {
+t.test('a reused id refers to the latest session and counts once', (t) => {
   const sessions = new FinalSessions(10 * KIB);
   sessions.add('ann', 'other', text('o'));
   for (let index = 0; index < 100; index++) sessions.add('ann', 'q', text(`${index % 10}`));

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { checkAnswer, type Shape, testRecorded } from './recorded.ts';
 
-// As databend-go writes them: all headers on every request, on those without a body too. It does not log in, asks for no
-// page that ends in /final, and closes every query by final_uri, whatever became of it.
+// The requests of databend-go: all headers on every request, also without a body. It does not log in, requests no page that ends
+// in /final, and closes every query by final_uri, whether it succeeded or failed.
 const go: Shape = {
   client: 'databend-go',
   headers: {
@@ -23,18 +23,18 @@ const go: Shape = {
 };
 
 await testRecorded(go, async (t, stage) => {
-  await t.test('Ping asks who it is', async (t) => {
+  await t.test('Ping identifies the user', async (t) => {
     const client = await stage.connect();
     const answer = await client.send('POST', '/v1/verify', {});
     t.equal(answer.status, 200, answer.text);
-    t.match(answer.headers.get('content-type'), /^application\/json/);
+    t.match(answer.headers['content-type'], /^application\/json/);
     t.equal((JSON.parse(answer.text) as { user: string }).user, stage.user);
     const wrong = await client.send('POST', '/v1/verify', {}, { authorization: 'Basic bm9ib2R5OndyaXRl' });
     t.equal(wrong.status, 401);
     t.match(wrong.json.error, { message: /./ });
   });
 
-  await t.test('a count is read from the column alone', async (t) => {
+  await t.test('the count is read from the column alone', async (t) => {
     const client = await stage.connect();
     await client.run('CREATE TABLE affected (id INT PRIMARY KEY AUTO_INCREMENT, v INT)');
     const read = async (sql: string) => {
@@ -47,7 +47,7 @@ await testRecorded(go, async (t, stage) => {
     t.equal(await read('/* which */ DELETE FROM affected'), 2);
   });
 
-  await t.test('the session comes with errors too', async (t) => {
+  await t.test('answers with errors have the session too', async (t) => {
     const client = await stage.connect();
     await client.run('CREATE TABLE ended (id INT PRIMARY KEY)');
     await client.run('BEGIN');
@@ -60,10 +60,10 @@ await testRecorded(go, async (t, stage) => {
     t.equal(client.session.txn_state, 'AutoCommit');
   });
 
-  await t.test('a query that was read to its end is closed once more', async (t) => {
+  await t.test('a query that was read to its end is closed again', async (t) => {
     const client = await stage.connect();
     const { last } = await client.run('SELECT 1');
-    t.match(last.next_uri, /\/final$/, 'the end of the rows is told by the URI');
+    t.match(last.next_uri, /\/final$/, 'the URI marks the end of the rows');
     const closed = await client.get(last.final_uri);
     t.equal(closed.status, 200, closed.text);
   });

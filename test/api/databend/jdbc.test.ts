@@ -1,7 +1,7 @@
 import { checkAnswer, type Shape, testRecorded } from './recorded.ts';
 
-// As databend-jdbc writes them: a login without a query id, a session with members that are null, URIs put behind the
-// host as they are, which makes two slashes of one where the host was given with a slash.
+// The requests of databend-jdbc: a login without a query id, a session with null members, and URIs appended to the host without
+// changes, which gives two slashes if the host ends with one.
 const jdbc: Shape = {
   client: 'databend-jdbc',
   headers: {
@@ -23,16 +23,16 @@ const jdbc: Shape = {
 };
 
 await testRecorded(jdbc, async (t, stage) => {
-  await t.test('login gives a version that can be compared', async (t) => {
+  await t.test('login returns a version that can be compared', async (t) => {
     const client = await stage.connect();
     const answer = await client.login();
     const { version, ...rest } = JSON.parse(answer.text) as Record<string, string>;
     t.match(version, /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/);
-    t.notOk('server_max_arrow_result_version' in rest, 'else rows would be asked for as Arrow');
-    t.match(answer.headers.get('content-type'), /^application\/json/);
+    t.notOk('server_max_arrow_result_version' in rest, 'otherwise the client would request rows as Arrow');
+    t.match(answer.headers['content-type'], /^application\/json/);
   });
 
-  await t.test('a moment has six digits of a second, in a zone that is named', async (t) => {
+  await t.test('timestamps have six digits of a second, in a named zone', async (t) => {
     const client = await stage.connect();
     await client.run('CREATE TABLE moments (a DATETIME, b DATETIME(3), c TIMESTAMP(6) NULL)');
     await client.run(
@@ -48,7 +48,7 @@ await testRecorded(jdbc, async (t, stage) => {
     }
   });
 
-  await t.test('heartbeats say which queries are no more', async (t) => {
+  await t.test('heartbeats report removed queries', async (t) => {
     const client = await stage.connect();
     const first = await client.post('SELECT SLEEP(600)', { pagination: { wait_time_secs: 0 } });
     checkAnswer(t, first);
@@ -58,7 +58,7 @@ await testRecorded(jdbc, async (t, stage) => {
         node_to_queries: { [node_id]: [id, '0123456789abcdef0123456789abcdef'] },
       });
       t.equal(answer.status, 200, answer.text);
-      t.match(answer.headers.get('content-type'), /^application\/json/);
+      t.match(answer.headers['content-type'], /^application\/json/);
       return (JSON.parse(answer.text) as { queries_to_remove: string[] }).queries_to_remove;
     };
     t.strictSame(await beat(), ['0123456789abcdef0123456789abcdef']);
@@ -66,27 +66,27 @@ await testRecorded(jdbc, async (t, stage) => {
     t.strictSame((await beat()).sort(), ['0123456789abcdef0123456789abcdef', id].sort());
   });
 
-  await t.test('logout ends what is held', async (t) => {
+  await t.test('logout ends the pinned session', async (t) => {
     const client = await stage.connect();
     await client.run('CREATE TABLE held (id INT PRIMARY KEY)');
     await client.run('BEGIN');
     await client.run('INSERT INTO held VALUES (1)');
-    t.equal(client.session.need_keep_alive, true, 'it would not log out otherwise');
+    t.equal(client.session.need_keep_alive, true, 'otherwise the client does not log out');
     const answer = await client.send('POST', '/v1/session/logout', {});
     t.equal(answer.status, 200, answer.text);
-    // The row is free again: else this would wait for its lock until it timed out.
+    // The row lock is released. Otherwise this INSERT would wait until its timeout.
     const other = await stage.connect();
     const { last } = await other.run('INSERT INTO held VALUES (1)');
     t.equal(last.error, null);
     const { last: after } = await client.run('SELECT 1').catch((error: Error) => ({ last: { error } }));
-    t.ok(after.error, 'the session that is held no more is not gone on with in silence');
+    t.ok(after.error, 'the client gets an error instead of a new session in place of the pinned one');
     t.match(after.error?.message, /./);
   });
 
-  await t.test('there are no tokens, and so none to refresh', async (t) => {
+  await t.test('there are no tokens, so none can be refreshed', async (t) => {
     const client = await stage.connect();
     const { tokens } = JSON.parse((await client.login()).text) as { tokens?: object | null };
-    t.notOk(tokens, 'clients that are given none stay with the password');
+    t.notOk(tokens, 'without tokens clients continue to send the password');
     const refreshed = await client.send('POST', '/v1/session/refresh', { session_token: 'none' });
     t.equal(refreshed.status, 400);
     t.match(refreshed.json.error, { code: Number, message: /token/ });

@@ -1,9 +1,9 @@
 import { checkAnswer, Replay, type Shape, testRecorded } from './recorded.ts';
 
-// As databend-py writes them: a path that ends in a slash, no login and no query id, of which it names that of the last
-// answer on pages. `query`, which all of its client goes through, looks at the session of the answer to the POST alone, and takes
-// null there for none: it then begins with its first one again. `query_with_session` looks at pages too, keeps its session where
-// theirs is null, and of a statement without columns sees the last answer, that of /final, and none before it.
+// The requests of databend-py: paths end in a slash, there is no login, and the query id is sent only on pages, as the server
+// returned it. `query`, the base of the whole client, reads the session only from the answer to the POST; if that is null, the
+// client returns to its initial session. `query_with_session` also reads pages, keeps its session if theirs is null, and for a
+// statement without columns sees only the last answer, that of /final.
 const py: Shape = {
   client: 'databend-py',
   headers: {
@@ -25,7 +25,7 @@ const py: Shape = {
 await testRecorded(py, async (t, stage) => {
   const needed = ['error', 'next_uri', 'schema', 'data', 'session'];
 
-  await t.test('every body has what is read without a look, and a session', async (t) => {
+  await t.test('every body has the members that are read without a check, and a session', async (t) => {
     const client = await stage.connect();
     for (const [sql, more] of [
       ['SELECT 1', {}],
@@ -41,7 +41,7 @@ await testRecorded(py, async (t, stage) => {
       }
       const [posted] = answers.map(({ json }) => json);
       if (posted?.error !== null) continue;
-      t.match(posted.session, { database: stage.database }, `what POST gives is all that is looked at: ${sql}`);
+      t.match(posted.session, { database: stage.database }, `only the answer to the POST is read: ${sql}`);
     }
   });
 
@@ -52,7 +52,7 @@ await testRecorded(py, async (t, stage) => {
     t.strictSame((await client.run('SELECT @@group_concat_max_len')).rows, [['4321']]);
   });
 
-  await t.test('/final has the session, however many small results come before it is asked for', async (t) => {
+  await t.test('/final has the session, even if many small results come before its request', async (t) => {
     const client = await stage.connect();
     const changed = await client.post('SET SESSION group_concat_max_len = 4321');
     for (let count = 0; count < 120; count++) await client.post('DO 0');
@@ -60,7 +60,7 @@ await testRecorded(py, async (t, stage) => {
     t.match(final.json.session, { settings: { group_concat_max_len: '4321' } });
   });
 
-  await t.test('/final gives its session again, however many statements another user runs meanwhile', async (t) => {
+  await t.test('/final returns its session again, even if another user runs many statements meanwhile', async (t) => {
     const client = await stage.connect();
     const changed = await client.run('SET SESSION group_concat_max_len = 4321');
     const [user, password] = [`${stage.user}_y`, 'other'];
@@ -72,17 +72,17 @@ await testRecorded(py, async (t, stage) => {
     t.strictSame((await client.get(changed.last.final_uri)).json.session, changed.last.session);
   });
 
-  await t.test('NULL is a text where the setting asks for it', async (t) => {
+  await t.test('NULL is a string if the setting requests it', async (t) => {
     const client = await stage.connect();
     const select = (as: Replay) => as.run("SELECT NULL AS n, 'NULL' AS s, 1 AS i, CAST(NULL AS DATE) AS d");
     t.strictSame((await select(client)).rows, [[null, 'NULL', '1', null]]);
     client.session = { ...client.session, settings: { ...client.session.settings, format_null_as_str: '1' } };
     t.strictSame((await select(client)).rows, [['NULL', 'NULL', '1', 'NULL']]);
-    t.equal(client.session.settings?.['format_null_as_str'], '1', 'it is carried on');
+    t.equal(client.session.settings?.['format_null_as_str'], '1', 'the setting is kept in the session');
     t.strictSame((await select(client)).rows, [['NULL', 'NULL', '1', 'NULL']]);
   });
 
-  await t.test('slashes may be doubled, and end a path', async (t) => {
+  await t.test('paths may have repeated and trailing slashes', async (t) => {
     const client = await stage.connect();
     const first = (await client.post('SELECT id FROM many ORDER BY id')).json;
     const page = await client.get(`/${first.next_uri}/`);

@@ -28,7 +28,7 @@ t.test('a request with only sql gets the defaults', async (t) => {
   });
 });
 
-t.test('what is null is as if it were left out', async (t) => {
+t.test('a null member equals an omitted one', async (t) => {
   const pagination = { wait_time_secs: null, max_rows_per_page: null, max_rows_in_buffer: null };
   for (const body of [
     { sql: 'x', session: null, pagination: null, params: null, stage_attachment: null },
@@ -38,7 +38,7 @@ t.test('what is null is as if it were left out', async (t) => {
   }
 });
 
-t.test('members that are not known are passed over, and given back in the session', async (t) => {
+t.test('unknown members are ignored, and returned in the session', async (t) => {
   const session = {
     catalog: 'default',
     database: 'shop',
@@ -52,7 +52,7 @@ t.test('members that are not known are passed over, and given back in the sessio
   t.equal(read.request.session.type === 'client-managed' && read.request.session.database, 'shop');
 });
 
-t.test('settings are variables, but for what is the client alone', async (t) => {
+t.test('settings are variables, except those of the client alone', async (t) => {
   const settings = { sql_mode: 'ANSI', timezone: 'UTC', format_null_as_str: '1' };
   const { request } = parse({ sql: 'x', session: { settings } }, { client: null });
   t.match(request, { format: 'json strings, NULL too', session: { variables: { sql_mode: 'ANSI', timezone: 'UTC' } } });
@@ -60,7 +60,7 @@ t.test('settings are variables, but for what is the client alone', async (t) => 
   t.equal(parse({ sql: 'x', session: { settings: { format_null_as_str: '0' } } }).request.format, 'json strings');
 });
 
-t.test('a handle leads to the session that is held', async (t) => {
+t.test('a session token selects the pinned session', async (t) => {
   const id = 'ab'.repeat(16);
   const internal = context.tokens.issue(id, 'ann');
   const otherwise = { type: 'client-managed', database: null, variables: {}, client: null };
@@ -69,7 +69,7 @@ t.test('a handle leads to the session that is held', async (t) => {
   t.throws(() => parse({ sql: 'x', session: { internal } }, { user: 'bob' }), InvalidRequestError);
 });
 
-t.test('pages may be asked for that are larger than they may be', async (t) => {
+t.test('page sizes beyond the limit are accepted and clamped', async (t) => {
   const { pagination } = parse({
     sql: 'x',
     pagination: { wait_time_secs: 99, max_rows_per_page: 1e15, max_rows_in_buffer: 1e15 },
@@ -87,7 +87,7 @@ t.test('params are values for placeholders, by position or by name', async (t) =
   t.throws(() => parse({ sql: 'x', params: [2 ** 53] }), /"params\[0\]".*as a string/);
 });
 
-t.test('what is no request is refused in words', async (t) => {
+t.test('an invalid request is refused with a reason', async (t) => {
   for (const [text, reason] of [
     ['{', /not JSON/],
     ['[]', /the body must be a JSON object/],
@@ -101,10 +101,10 @@ t.test('what is no request is refused in words', async (t) => {
   ] as const) {
     t.throws(() => parseText(text), reason, text.slice(0, 100));
   }
-  t.ok(parse({ sql: 'x'.repeat(5_000), session: { role: 'r' } }), 'a long statement is no long session');
+  t.ok(parse({ sql: 'x'.repeat(5_000), session: { role: 'r' } }), 'a long statement does not count as session');
 });
 
-t.test('A7: a list in params is bound as its JSON text, and numbers that are not exact are refused', async (t) => {
+t.test('A7: a list in params is bound as its JSON text, and inexact numbers are refused', async (t) => {
   t.strictSame(parse({ sql: 'x', params: [[1, 'a'], [], [[{}]]] }).request.params, ['[1,"a"]', '[]', '[[{}]]']);
   t.throws(() => parseText('{"sql":"x","params":[[0.12345678901234567890]]}'), /"params\[0\]".*as a string/);
   const nested = (levels: number) => `{"sql":"x","params":[${'['.repeat(levels)}${']'.repeat(levels)}]}`;
@@ -113,7 +113,7 @@ t.test('A7: a list in params is bound as its JSON text, and numbers that are not
 });
 
 t.test(
-  'half of a surrogate pair, which UTF-8 has no form for, is refused where it would reach the database',
+  'half of a surrogate pair, which UTF-8 cannot express, is refused where it would reach the database',
   async (t) => {
     for (const [body, place] of [
       [{ sql: "SELECT '\ud800'" }, 'sql'],
@@ -129,11 +129,15 @@ t.test(
       );
     }
     const session = { role: '\ud800' };
-    t.strictSame(parse({ sql: 'x', session }).session, session, 'what only the client reads is given back as it came');
+    t.strictSame(
+      parse({ sql: 'x', session }).session,
+      session,
+      'members that only the client reads are returned unchanged',
+    );
   },
 );
 
-t.test('E (http_handler_result_timeout_secs): it is how long the result is kept, within the limit', async (t) => {
+t.test('E (http_handler_result_timeout_secs): it sets how long the result is kept, within the limit', async (t) => {
   const read = (secs: string) => parse({ sql: 'x', session: { settings: { http_handler_result_timeout_secs: secs } } });
   t.equal(read('120').request.resultTimeoutSecs, 120);
   t.equal(read('3601').request.resultTimeoutSecs, 3_600);

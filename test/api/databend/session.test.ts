@@ -11,7 +11,7 @@ import { InvalidRequestError } from '#src/api/invalid-request.js';
 const id = '0123456789abcdef0123456789abcdef';
 const state = { schema: null, variables: {}, inTransaction: false, isPinned: false, isChanged: false };
 
-t.test('a handle brings back its session, to the user that it was given to', async (t) => {
+t.test('a session token is valid for its own user only', async (t) => {
   const tokens = new SessionTokens();
   const handle = tokens.issue(id, 'ann');
   t.strictSame(tokens.read(handle, 'ann'), { type: 'existing', id });
@@ -23,15 +23,15 @@ t.test('a handle brings back its session, to the user that it was given to', asy
   t.throws(() => tokens.read(handle, 'an'), InvalidRequestError);
 });
 
-t.test('a handle that was changed is refused, whatever was changed in it', async (t) => {
+t.test('a session token with any change is refused', async (t) => {
   const tokens = new SessionTokens();
   const handle = tokens.issue(id, 'ann');
   const [node = '', session = '', mac = ''] = handle.split('.');
   for (let at = 0; at < handle.length; at++) {
     const changed = `${handle.slice(0, at)}${handle[at] === '0' ? '1' : '0'}${handle.slice(at + 1)}`;
-    // The last character of a MAC has bits that stand for nothing.
+    // The last character of a MAC has unused bits.
     if (at === handle.length - 1) continue;
-    // What another server has signed leads nowhere.
+    // A token that another server has signed is refused.
     if (at < 16) t.match(tokens.read(changed, 'ann'), { id: '', whyEnded: String }, changed);
     else t.throws(() => tokens.read(changed, 'ann'), InvalidRequestError, changed);
   }
@@ -48,11 +48,11 @@ t.test('a handle that was changed is refused, whatever was changed in it', async
   }
 });
 
-t.test('a handle of a server that runs no more says so', async (t) => {
+t.test('a session token of a stopped server is reported as such', async (t) => {
   t.match(new SessionTokens().read(new SessionTokens().issue(id, 'ann'), 'ann'), { id: '', whyEnded: /runs no more/ });
 });
 
-t.test('what a statement has set is carried, beside what the client had', async (t) => {
+t.test("the client's session has the changes of the statement and keeps its other members", async (t) => {
   const before = { database: 'shop', role: 'r', settings: { a: '1', b: '2' }, other: { x: 1 } } as ClientSession;
   t.strictSame(sessionAfter(before, { ...state, schema: 'stock', variables: { b: '3', c: '4' } }, null, 'handle'), {
     ...before,
@@ -63,11 +63,11 @@ t.test('what a statement has set is carried, beside what the client had', async 
     need_keep_alive: false,
     internal: null,
   });
-  t.equal(sessionAfter(before, state, null, 'handle').database, 'default', 'what was dropped is selected no more');
+  t.equal(sessionAfter(before, state, null, 'handle').database, 'default', 'a dropped database is no longer selected');
   t.match(sessionAfter(before, state, '7', 'handle').settings, { a: '1', last_insert_id: '7' });
 });
 
-t.test('a session that is held has its handle, and none when it is not', async (t) => {
+t.test('a pinned session has its session token, and one that is not pinned has none', async (t) => {
   const shop = { ...state, schema: 'shop' };
   const held = sessionAfter({ database: 'shop' }, { ...shop, inTransaction: true, isPinned: true }, null, 'handle');
   t.match(held, { txn_state: 'Active', need_sticky: true, need_keep_alive: true, internal: 'handle' });
@@ -86,14 +86,17 @@ t.test('a session that is held has its handle, and none when it is not', async (
   t.match(sessionWithoutPinned(held), ended);
 });
 
-t.test('E (session.internal): what is no handle was given by another kind of server, and is ignored', async (t) => {
-  const tokens = new SessionTokens();
-  for (const internal of ['x', '{"variables": []}', `${'g'.repeat(16)}.${id}.x`, `${'0'.repeat(15)}.${id}.x`]) {
-    t.equal(pinnedSessionOf({ internal }, 'ann', tokens), null, internal);
-    t.equal(pinnedSessionOf({ internal, txn_state: 'AutoCommit', need_sticky: true }, 'ann', tokens), null);
-    t.throws(() => pinnedSessionOf({ internal, txn_state: 'Active' }, 'ann', tokens), /on another server/);
-  }
-  const handle = tokens.issue(id, 'ann');
-  t.throws(() => pinnedSessionOf({ internal: handle.slice(0, -1) }, 'ann', tokens), /not as it was given/);
-  t.throws(() => pinnedSessionOf({ internal: handle.slice(0, 49) }, 'ann', tokens), /not as it was given/);
-});
+t.test(
+  'E (session.internal): text that is not a session token comes from another kind of server and is ignored',
+  async (t) => {
+    const tokens = new SessionTokens();
+    for (const internal of ['x', '{"variables": []}', `${'g'.repeat(16)}.${id}.x`, `${'0'.repeat(15)}.${id}.x`]) {
+      t.equal(pinnedSessionOf({ internal }, 'ann', tokens), null, internal);
+      t.equal(pinnedSessionOf({ internal, txn_state: 'AutoCommit', need_sticky: true }, 'ann', tokens), null);
+      t.throws(() => pinnedSessionOf({ internal, txn_state: 'Active' }, 'ann', tokens), /on another server/);
+    }
+    const handle = tokens.issue(id, 'ann');
+    t.throws(() => pinnedSessionOf({ internal: handle.slice(0, -1) }, 'ann', tokens), /not as it was given/);
+    t.throws(() => pinnedSessionOf({ internal: handle.slice(0, 49) }, 'ann', tokens), /not as it was given/);
+  },
+);

@@ -1,4 +1,4 @@
-// The real driver, as it comes from npm, a service on one of the databases, and what stands between them.
+// The driver from npm, a service with one of the databases, and a witness between them.
 
 import { randomUUID } from 'node:crypto';
 import { Client, type Connection, type Row, type RowIterator } from 'databend-driver';
@@ -7,10 +7,10 @@ import type { DatabaseServer } from '../../support/servers.ts';
 import { type SluiceProcess, startSluice } from '../../support/sluice.ts';
 import { startWitness, type Witness } from './witness.ts';
 
-// The driver reads it when it connects for the first time. Nobody waits for 15 s in a test.
+// The driver reads this when it first connects. A test cannot wait for the default of 15 s.
 process.env['DATABEND_DRIVER_HEARTBEAT_INTERVAL_SECONDS'] = '1';
 
-// The driver looks for results that have not been asked for in more than half of this, in whole seconds, once a second.
+// Once a second, the driver looks for results without a request for more than half of this time, in whole seconds.
 export const resultTimeoutSecs = 5;
 export const pinnedIdleSecs = 6;
 
@@ -68,12 +68,12 @@ export class Stage {
     for (const connection of this.#connections.splice(0)) await connection.close();
   }
 
-  /** Runs statements past the service. */
+  /** Runs statements directly in the database. */
   direct(sql: string): Promise<string> {
     return this.server.sql(sql, { database: this.database });
   }
 
-  /** The statements that the database runs and that have this text in them. */
+  /** The number of statements in the database that contain this text. */
   async running(text: string): Promise<number> {
     const { user, password } = this;
     const sql = `SELECT COUNT(*) FROM information_schema.PROCESSLIST
@@ -81,7 +81,7 @@ export class Stage {
     return Number(await this.server.sql(sql, { user, password }));
   }
 
-  /** How often the driver has asked for what is of this method and path, and how it was answered. */
+  /** The statuses of the driver's requests of this method and path. */
   statuses(method: string, path: RegExp, from = 0): number[] {
     return this.witness.seen
       .slice(from)

@@ -22,7 +22,7 @@ t.test('types have the names that clients know', async (t) => {
   }
 });
 
-t.test('a zero date is null, so that dates may be null in any column', async (t) => {
+t.test('a zero date is null, so date columns are always nullable', async (t) => {
   t.equal(typeName({ name: 'c', type: { name: 'Date' }, nullable: false }), 'Nullable(Date)');
   t.equal(typeName({ name: 'c', type: { name: 'Timestamp', precision: 0 }, nullable: false }), 'Nullable(Timestamp)');
 });

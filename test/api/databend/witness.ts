@@ -1,4 +1,4 @@
-// What stands between a client and the service, and sees what they say to each other.
+// A proxy between a client and the service that records their requests and answers.
 
 import { createServer, type IncomingHttpHeaders, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,7 +9,7 @@ export interface Seen {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  /** Of the answer; 0 as long as there is none. */
+  /** The status of the answer; 0 until it arrives. */
   status: number;
 }
 
@@ -17,13 +17,13 @@ export interface Witness {
   readonly port: number;
   readonly seen: readonly Seen[];
   /**
-   * Does not pass on the answer to the next request of that method and path: the client's connection is cut instead.
-   * @param afterMs when; default: once the answer is there
+   * Does not pass on the answer to the next request of that method and path, and closes the client's connection instead.
+   * @param afterMs the delay of the close; default: when the answer has arrived
    */
   cutNext(method: string, path: RegExp, afterMs?: number): void;
 }
 
-/** Starts a witness on a free port. It ends with the test. */
+/** Starts a witness on a free port. It stops with the test. */
 export async function startWitness(t: Test, target: string): Promise<Witness> {
   const seen: Seen[] = [];
   let cut: { readonly method: string; readonly path: RegExp; readonly afterMs: number | undefined } | null = null;
@@ -48,7 +48,7 @@ export async function startWitness(t: Test, target: string): Promise<Witness> {
         outgoing.writeHead(entry.status, answer.headers);
         answer.pipe(outgoing);
       });
-      // Whichever side goes takes the other with it, as if there were nothing in between.
+      // When either side closes, the other is closed too, as on a direct connection.
       onward.on('error', () => incoming.socket.destroy());
       outgoing.on('close', () => onward.destroy());
       onward.end(body);

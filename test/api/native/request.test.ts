@@ -33,7 +33,7 @@ t.test('a request with only sql gets the defaults', async (t) => {
   });
 });
 
-t.test('the sql is taken as it is', async (t) => {
+t.test('the sql is not changed', async (t) => {
   for (const sql of ['', '  ', '-- x', 'SELECT "ä😀\u0000\n"', 'x'.repeat(1_000_000)]) {
     t.equal(parse({ sql }).sql, sql);
   }
@@ -57,12 +57,12 @@ t.test('a new session has a database and an idle time, each with its default', a
   }
 });
 
-t.test('a session with an id is an old one', async (t) => {
+t.test('a session with an id is an existing one', async (t) => {
   t.strictSame(parse({ sql: '', session: { id: 'abc' } }).session, { type: 'existing', id: 'abc' });
   t.strictSame(parse({ sql: '', session: { id: '' } }).session, { type: 'existing', id: '' });
 });
 
-t.test('every member of pagination may be left out alone', async (t) => {
+t.test('each member of pagination may be omitted', async (t) => {
   for (const [given, expected] of [
     [{}, {}],
     [{ wait_time_secs: 7 }, { waitSecs: 7 }],
@@ -81,7 +81,7 @@ t.test('every member of pagination may be left out alone', async (t) => {
   }
 });
 
-t.test('the wait is clamped at both ends', async (t) => {
+t.test('the wait time is clamped at both ends', async (t) => {
   for (const [asked, expected] of [
     [0, 0],
     [1, 1],
@@ -96,22 +96,22 @@ t.test('the wait is clamped at both ends', async (t) => {
   t.equal(parse({ sql: '' }, { waitTimeMsMax: 0 }).pagination.waitSecs, 0, 'the default is clamped too');
 });
 
-t.test('the rows of a page and of the buffer go from 1 up to the options', async (t) => {
+t.test('the row limits of a page and of the buffer are at least 1 and at most the options', async (t) => {
   const parsed = parse({ sql: '', pagination: { max_rows_per_page: 1_000_000, max_rows_in_buffer: 5_000_000 } });
   t.strictSame(parsed.pagination, { waitSecs: 1, maxRowsPerPage: 1_000_000, maxRowsInBuffer: 5_000_000 });
   t.strictSame(
     parse({ sql: '' }, { pageRowsMax: 10, bufferRowsMax: 20 }).pagination,
     { waitSecs: 1, maxRowsPerPage: 10, maxRowsInBuffer: 20 },
-    'a default that is more than the option is the option',
+    'a default above the option becomes the option',
   );
 });
 
-t.test('integers may be written in any way that JSON has for them', async (t) => {
+t.test('integers may have any JSON spelling', async (t) => {
   const { waitSecs } = parseText('{"sql":"","pagination":{"wait_time_secs":2.0e0}}').pagination;
   t.equal(waitSecs, 2);
 });
 
-t.test('whatever is not a request is refused with the member and the reason', async (t) => {
+t.test('an invalid request is refused with the member and the reason', async (t) => {
   for (const [text, reason] of [
     ['[]', 'the body must be a JSON object'],
     ['null', 'the body must be a JSON object'],
@@ -185,7 +185,7 @@ t.test('whatever is not a request is refused with the member and the reason', as
   }
 });
 
-t.test('a refusal is one printable line of modest length, whatever is in the body', async (t) => {
+t.test('a refusal is one printable line of limited length for any body', async (t) => {
   for (const text of [
     '{"sql":"","a\\r\\nb\\u0000":1}',
     `{"sql":"","${'x'.repeat(100_000)}":1}`,
@@ -207,11 +207,11 @@ t.test('a member named __proto__ changes no object', async (t) => {
   t.equal(reasonAgainst('{"sql":"","session":{"__proto__":{"id":"a"}}}'), 'unknown member "session.__proto__"');
 });
 
-t.test('of a member that comes twice the last one counts', async (t) => {
+t.test('the last of duplicate members counts', async (t) => {
   t.equal(parseText('{"sql":"a","sql":"b"}').sql, 'b');
 });
 
-t.test('E (result_timeout_secs): it is taken within the limit of the option, and refused beyond', async (t) => {
+t.test('E (result_timeout_secs): it is accepted within the limit of the option, and refused beyond', async (t) => {
   t.equal(parse({ sql: '' }).resultTimeoutSecs, undefined);
   t.equal(parse({ sql: '', result_timeout_secs: 1 }).resultTimeoutSecs, 1);
   t.equal(parse({ sql: '', result_timeout_secs: 3_600 }).resultTimeoutSecs, 3_600);
@@ -223,7 +223,7 @@ t.test('E (result_timeout_secs): it is taken within the limit of the option, and
   t.equal(reasonAgainst('{"sql":"","result_timeout_secs":"60"}'), '"result_timeout_secs" must be an integer');
 });
 
-t.test('A7: a list of scalars in params is a list of values; what cannot be one is refused', async (t) => {
+t.test('A7: a list of scalars in params is a list of values; other lists are refused', async (t) => {
   t.strictSame(parse({ sql: '', params: [[1, 'a', null, true, 0.5], 2] }).params, [[1, 'a', null, true, 0.5], 2]);
   t.strictSame(parse({ sql: '', params: { ids: [1, 2] } }).params, { ids: [1, 2] });
   t.strictSame(parse({ sql: '', params: [{ a: [1, []] }, '[1]'] }).params, ['{"a":[1,[]]}', '[1]'], 'JSON text');
@@ -237,7 +237,7 @@ t.test('A7: a list of scalars in params is a list of values; what cannot be one 
   }
 });
 
-t.test('A7: numbers in params that JSON does not carry exactly are refused, fractions too', async (t) => {
+t.test('A7: inexact numbers in params are refused, including fractions', async (t) => {
   for (const number of ['0.12345678901234567890', '9007199254740993', '1e400']) {
     const reason = reasonAgainst(`{"sql":"","params":[{"a":${number}}]}`);
     t.equal(
@@ -248,14 +248,14 @@ t.test('A7: numbers in params that JSON does not carry exactly are refused, frac
   t.strictSame(parseText('{"sql":"","params":[0.1,1e3,1.50,100.0,5e-1]}').params, [0.1, 1000, 1.5, 100, 0.5]);
 });
 
-t.test('what is not UTF-8 is refused', async (t) => {
+t.test('invalid UTF-8 is refused', async (t) => {
   for (const hex of ['ff', 'c328', 'e28228', 'c0af', 'eda080', 'f4908080', '7b22c3', 'fffe7b00']) {
     t.equal(reasonAgainst(Buffer.from(hex, 'hex')), 'the body is not UTF-8', hex);
   }
 });
 
 t.test(
-  'half of a surrogate pair, which UTF-8 has no form for, is refused where it would reach the database',
+  'half of a surrogate pair, which UTF-8 cannot express, is refused where it would reach the database',
   async (t) => {
     for (const [text, place] of [
       ['{"sql":"SELECT \'\\ud800\'"}', 'sql'],
@@ -273,11 +273,11 @@ t.test(
     }
     const whole = parseText('{"sql":"\\ud83d\\ude00","params":["\\ud83d\\ude00",{"a":"\\ud800"}]}');
     t.equal(whole.sql, '😀');
-    t.strictSame(whole.params, ['😀', '{"a":"\\ud800"}'], 'JSON text has it as it came');
+    t.strictSame(whole.params, ['😀', '{"a":"\\ud800"}'], 'JSON text keeps it unchanged');
   },
 );
 
-t.test('E (integers): 64-bit integers are asked for as strings, or as numbers, which is the default', async (t) => {
+t.test('E (integers): 64-bit integers are requested as strings, or as numbers, which is the default', async (t) => {
   t.equal(parse({ sql: '' }).format, undefined);
   t.equal(parse({ sql: '', integers: 'number' }).format, undefined);
   t.equal(parse({ sql: '', integers: 'string' }).format, 'json, large integers as strings');

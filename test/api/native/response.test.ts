@@ -54,7 +54,7 @@ function piecesOf(...texts: string[]): Page['rows'] {
   return { pieces, count: texts.length, bytes: texts.join(',').length, heldBytes: 0 };
 }
 
-t.test('the response to a query that runs, to the letter', async (t) => {
+t.test('the exact response to a running query', async (t) => {
   t.equal(
     textOf(pageBody(identity, { ...page, rows: piecesOf('[1],[2]', '[3]') })),
     '{"id":"abc","session_id":"def","state":"Running","error":null,' +
@@ -64,7 +64,7 @@ t.test('the response to a query that runs, to the letter', async (t) => {
   );
 });
 
-t.test('the response to a query whose columns are not known, to the letter', async (t) => {
+t.test('the exact response to a query whose columns are not known', async (t) => {
   t.equal(
     textOf(pageBody(identity, { ...page, columns: [], next: 0 })),
     '{"id":"abc","session_id":"def","state":"Running","error":null,"schema":{"fields":[],"metadata":{}},' +
@@ -73,7 +73,7 @@ t.test('the response to a query whose columns are not known, to the letter', asy
   );
 });
 
-t.test('the last response to a query that succeeded, to the letter', async (t) => {
+t.test('the exact last response to a query that succeeded', async (t) => {
   const state = { name: 'Succeeded', outcome: { affectedRows: '3', lastInsertId: '42', warnings: 2 } } as const;
   t.equal(
     textOf(pageBody(identity, { ...page, columns: [], next: null, state })),
@@ -82,7 +82,7 @@ t.test('the last response to a query that succeeded, to the letter', async (t) =
   );
 });
 
-t.test('the response to a query that failed, to the letter', async (t) => {
+t.test('the exact response to a query that failed', async (t) => {
   const cause = { code: 1064, sqlstate: '42000', message: 'near "x"\nat line 1' };
   const failure = failureOf(cause, 'not_started');
   t.equal(
@@ -93,13 +93,13 @@ t.test('the response to a query that failed, to the letter', async (t) => {
   );
 });
 
-t.test('the answer to stats_uri is the same without rows, and names the page to come', async (t) => {
+t.test('the answer to stats_uri is the same without rows, and names the next page', async (t) => {
   const text = textOf(statsBody(identity, { state: running, columns: [column], stats }, 3));
   t.equal(text, textOf(pageBody(identity, { ...page, next: 3 })));
   t.match(text, /"data":\[\],/);
 });
 
-t.test('all members are always there, in their order', async (t) => {
+t.test('all members are always present, in order', async (t) => {
   const failure = failureOf({ code: 1, sqlstate: 'HY000', message: '' }, 'unknown');
   for (const state of [
     running,
@@ -146,7 +146,7 @@ t.test('rows are passed on byte by byte', async (t) => {
   t.match(textOf(parts), `"data":[${row},${row}],`);
 });
 
-t.test('every type has its name, and its digits where it has any', async (t) => {
+t.test('every type has its name, and its digits if it has any', async (t) => {
   const types: [ColumnType, string][] = [
     [{ name: 'UInt64' }, '{"type":"UInt64"}'],
     [{ name: 'Variant' }, '{"type":"Variant"}'],
@@ -161,7 +161,7 @@ t.test('every type has its name, and its digits where it has any', async (t) => 
   }
 });
 
-t.test('column names of any kind are text, and may come twice', async (t) => {
+t.test('column names are any text and may be repeated', async (t) => {
   const names = ['', '"', 'ä\n', 'n', 'n', '__proto__'];
   const text = textOf(statsBody(identity, { ...page, columns: names.map((name) => ({ ...column, name })) }, null));
   const { schema } = JSON.parse(text) as { schema: { fields: { name: string }[] } };
