@@ -589,7 +589,7 @@ async function startTarget(t: Test, server: DatabaseServer): Promise<Target> {
 async function stopInOrder(t: Test, sluice: SluiceProcess): Promise<void> {
   const code = await sluice.stop();
   t.equal(code, 0, 'the service stops cleanly');
-  t.notMatch(sluice.log(), /request_failed|worker_failed|"level":50/, 'the log has no defect');
+  t.notMatch(sluice.log(), /request_failed|worker_failed|"level":50/, 'the log reports no defect');
 }
 
 /** Starts a statement of another user, which waits for a lock that is released only at the end. */

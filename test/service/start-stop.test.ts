@@ -108,7 +108,7 @@ for (const server of await sharedServers()) {
         t.ok(tookMs >= 990 && tookMs < 20_000, `ended after ${Math.round(tookMs)} ms`);
         t.equal(await running(), 0, 'no statement is left in the database');
         await until(sluice.log, (log) => log.includes('"msg":"stopped"'));
-        t.notMatch(sluice.log(), /"level":50/, 'the log has no defect');
+        t.notMatch(sluice.log(), /"level":50/, 'the log reports no defect');
         // The poll is answered before the service ends, or its connection is closed with the service.
         const answer = await polled.catch(() => undefined);
         if (answer !== undefined) t.match(answer.json, { next_uri: /./ });

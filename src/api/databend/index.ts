@@ -114,7 +114,7 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, RemovedQuery
   /** For `Listener`. If the client never received the token, nobody can resume the pinned session: it is ended. */
   endUnknownSession(query: Query, replies: DatabendReplies): void {
     const { sessionId, owner } = query.identity;
-    if (query.sessionState?.isPinned !== true || replies.hasToldState) return;
+    if (query.sessionState?.isPinned !== true || replies.hasReportedSession) return;
     this.#services.engine.sessions.find(sessionId, owner)?.end('its client never received its token');
   }
 

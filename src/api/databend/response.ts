@@ -74,7 +74,7 @@ export class DatabendReplies implements QueryReplies {
   readonly readsFinalAlone: boolean;
   /** All that it can change is that a transaction is open, in which it has read. */
   readonly #beginsByReading: boolean;
-  #hasToldState = false;
+  #hasReportedSession = false;
   #isPinnedForgotten = false;
   /** About what the session of the client takes, which is kept for the answers. */
   readonly heapBytes: number;
@@ -148,8 +148,8 @@ export class DatabendReplies implements QueryReplies {
   }
 
   /** Whether an answer has reported to the client the session that the statement has left. */
-  get hasToldState(): boolean {
-    return this.#hasToldState;
+  get hasReportedSession(): boolean {
+    return this.#hasReportedSession;
   }
 
   /** That of the session if the database has taken it, as far as is known. */
@@ -212,7 +212,7 @@ export class DatabendReplies implements QueryReplies {
    */
   #sessionUpdate(query: QueryFacts, state: QueryState, isWhole = false): ClientSession | null {
     // Before its end, nobody knows what a statement leaves.
-    if (this.#hasToldState || state.name === 'Running') return null;
+    if (this.#hasReportedSession || state.name === 'Running') return null;
     const { sessionState } = query;
     if (sessionState !== null) {
       const lastInsertId = state.name === 'Succeeded' ? state.outcome.lastInsertId : null;
@@ -220,14 +220,14 @@ export class DatabendReplies implements QueryReplies {
       if (!isWhole && this.#beginsByReading && state.name === 'Succeeded') return null;
       const isChanged = sessionState.isChanged || lastInsertId !== null || this.#isPinnedForgotten;
       if (!isWhole && !isChanged) return null;
-      this.#hasToldState = true;
+      this.#hasReportedSession = true;
       // Signed only where there is something to hold: most statements leave nothing.
       const handle = sessionState.isPinned ? this.#server.tokens.issue(query.identity.sessionId, this.#user) : null;
       this.#session = sessionAfter(this.#session, sessionState, lastInsertId, handle);
       return this.#session;
     }
     if (state.name !== 'Failed' || !goneCodes.has(state.failure.code) || !this.#session.internal) return null;
-    this.#hasToldState = true;
+    this.#hasReportedSession = true;
     this.#session = sessionWithoutPinned(this.#session);
     return this.#session;
   }
