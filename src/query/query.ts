@@ -236,9 +236,8 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.#rowsToCome -= Math.min(this.#rowsToCome, batch.rows);
     const creditBytes = this.rowBuffer.push(batch, this.#handle !== null && !isLast);
     if (creditBytes > 0) this.#handle?.credit(creditBytes, 0);
-    if (this.rowBuffer.isOver) {
-      this.#overflow();
-    } else {
+    if (this.rowBuffer.isOver) this.#overflow();
+    else {
       if (this.#phase === 'draining' && this.#rowsToCome === 0) this.#complete();
       this.#emitReadable();
     }

@@ -202,13 +202,12 @@ export class Lease extends EventEmitter<LeaseEvents> {
       this.#largeRows.reserve(message.statement, message.bytes);
       return;
     }
-    if (message.type === 'unwritten') {
-      this.#unfinished.find(message.statement)?.observer.unwritten(message.bytes);
-      return;
-    }
     // Messages that were posted in one turn are all delivered, even if one of them closes the lease.
-    if (this.#phase === 'closed') return;
+    if (this.#phase === 'closed' && message.type !== 'unwritten') return;
     switch (message.type) {
+      case 'unwritten':
+        this.#unfinished.find(message.statement)?.observer.unwritten(message.bytes);
+        return;
       case 'pong':
       case 'swept':
         return;
