@@ -29,7 +29,8 @@ const pageRows = 1_000;
 /** More than ten times the usual time, because the machine may be busy. The measured time is printed. */
 const failedMsMax = 10_000;
 const pingSecs = 1;
-const connectTimeoutSecs = 1;
+/** Long enough for the login at a database on a busy machine. */
+const connectTimeoutSecs = 3;
 const silentMsMax = 10 * (2 * pingSecs + connectTimeoutSecs) * 1_000;
 /** The time limit for a statement that is sent when the database works again. */
 const nextMsMax = 20_000;

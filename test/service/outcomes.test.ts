@@ -169,7 +169,7 @@ async function settledError(sluice: SluiceProcess, { stats_uri }: QueryResponse)
 }
 
 async function start(t: Test, server: DatabaseServer, database: string): Promise<SluiceProcess> {
-  const options = ['--drain_secs', '0', '--worker_threads', '2', '--connect_timeout_secs', '1'];
+  const options = ['--drain_secs', '0', '--worker_threads', '2', '--connect_timeout_secs', '3'];
   const sluice = await startSluice(['--mysql_url', `${server.url}${database}`, ...options]);
   t.teardown(() => sluice.kill());
   return sluice;
