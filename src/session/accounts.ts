@@ -1,9 +1,10 @@
 import { hash, randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import { RefusalError } from '../refusal-error.ts';
 import type { Leases } from './leases.ts';
-import { OpenRefusedError, reachedLimitOf } from './open-refused-error.ts';
+import { OpenRefusedError } from './open-refused-error.ts';
 
 export interface Credentials {
   readonly user: string;
@@ -36,9 +37,9 @@ interface Failures {
 }
 
 const failuresMs = 60_000;
-/** How long after their last check credentials are trusted while the database has no free connection to check them. */
+/** How long after their last check credentials are trusted while the database cannot check them. */
 const uncheckedMsMax = 300_000;
-/** When that check is retried. */
+/** How long a request waits for that check, and when the check is retried. */
 const recheckMs = 1_000;
 
 /** Times by `performance.now()`, which does not change when the clock is set. */
@@ -68,7 +69,8 @@ export class Accounts {
 
   /**
    * The account of these credentials, without a promise if they are trusted.
-   * @throws OpenRefusedError by the promise, of kind `denied` if the pair is wrong, else `unavailable`
+   * @throws OpenRefusedError by the promise, of kind `denied` if the pair is wrong; of another kind if the database cannot check
+   *   it and has not accepted it in the last minutes
    * @throws BlockedError by the promise
    */
   verify(credentials: Credentials): Account | Promise<Account> {
@@ -82,33 +84,50 @@ export class Accounts {
 
   async #ask(account: Account): Promise<Account> {
     const { digest } = account;
+    const trust = this.#trusted.get(digest);
+    const mayGoUnchecked = trust !== undefined && performance.now() - trust.checkedAt < uncheckedMsMax;
     let login = this.#logins.get(digest);
     if (login === undefined) {
       const { loginsMax } = this.#options;
       // A quarter is reserved for credentials that were accepted before, so that guessed passwords do not block them.
-      const max = this.#trusted.has(digest) ? loginsMax : Math.ceil(0.75 * loginsMax);
-      if (this.#logins.size >= max) throw tooManyLogins();
-      login = this.#login(account).finally(() => this.#logins.delete(digest));
+      const max = trust !== undefined ? loginsMax : Math.ceil(0.75 * loginsMax);
+      if (this.#logins.size >= max) {
+        if (mayGoUnchecked) return account;
+        throw tooManyLogins();
+      }
+      login = this.#login(account, !mayGoUnchecked).finally(() => this.#logins.delete(digest));
       this.#logins.set(digest, login);
     }
-    await login;
+    if (mayGoUnchecked) await this.#recheck(digest, trust, login);
+    else await login;
     return account;
   }
 
-  async #login({ user, password, digest }: Account): Promise<void> {
+  /**
+   * Without this, a user could not poll its statements, which may use up the connections, while the database does not answer.
+   * @throws OpenRefusedError of kind `denied`
+   */
+  async #recheck(digest: string, trust: Trust, login: Promise<void>): Promise<void> {
+    try {
+      if ((await Promise.race([login, delay(recheckMs, 'late', { ref: false })])) !== 'late') return;
+      // The database may have denied the pair to another connection meanwhile.
+      if (!this.#trusted.has(digest)) await login;
+    } catch (error) {
+      const isDenied = !(error instanceof OpenRefusedError) || error.refusal.kind === 'denied';
+      if (isDenied || !this.#trusted.has(digest)) throw error;
+    }
+    // Another request may have set it meanwhile.
+    if (this.#trusted.get(digest) !== trust) return;
+    this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: performance.now() + recheckMs });
+  }
+
+  async #login({ user, password, digest }: Account, mayWait: boolean): Promise<void> {
     const asked = performance.now();
     // A password that was accepted before is not blocked by guessed ones.
-    const trust = this.#trusted.get(digest);
-    const failures = trust === undefined ? this.#admit(user) : null;
-    const mayGoUnchecked = trust !== undefined && asked - trust.checkedAt < uncheckedMsMax;
+    const failures = this.#trusted.has(digest) ? null : this.#admit(user);
     try {
-      await this.#leases.login({ login: { user, password, database: null }, digest }, !mayGoUnchecked);
+      await this.#leases.login({ login: { user, password, database: null }, digest }, mayWait);
     } catch (error) {
-      // Otherwise the user could not poll its statements, which may use up the connections.
-      if (mayGoUnchecked && reachedLimitOf(error) !== null) {
-        this.#trusted.set(digest, { checkedAt: trust.checkedAt, until: performance.now() + recheckMs });
-        return;
-      }
       const isDenied = error instanceof OpenRefusedError && error.refusal.kind === 'denied';
       if (isDenied) this.#observeFailed(user, error.message, false);
       else if (failures !== null) failures.count--;

@@ -198,15 +198,15 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     this.#driver.end();
   }
 
-  /** Closes the socket at once. A running statement may run on in the database. */
-  destroy(): void {
+  /** Closes the socket at once. A running statement may run on in the database. Commands under way fail with the reason. */
+  destroy(reason = 'the connection was given up'): void {
     this.#closed = true;
     this.#driver.stream.destroy();
     this.#stream.dropLarge();
     const answers = this.#answers.splice(0);
     // The caller finishes its own work first.
     queueMicrotask(() => {
-      for (const answer of answers) answer.failed(new Error('the connection was given up'));
+      for (const answer of answers) answer.failed(new Error(reason));
     });
   }
 

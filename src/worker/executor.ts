@@ -113,7 +113,9 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
         if (this.#phase !== 'opening') this.#lose(reason);
       });
       // The driver's timeout covers only the login. A database that falls silent after it would keep the client waiting.
-      const timer = setTimeout(() => connection.destroy(), this.#connectOptions.timeoutMs);
+      const { timeoutMs } = this.#connectOptions;
+      const late = `after the login, it did not answer for ${timeoutMs / 1_000} s (--connect_timeout_secs)`;
+      const timer = setTimeout(() => connection.destroy(late), timeoutMs);
       const opening = prepareConnection(connection, this.#login, this.limits.readOnly);
       const { reset, connectionsMax, userConnectionsMax } = await opening.finally(() => clearTimeout(timer));
       this.#runner = new StatementRunner(connection, reset, this.limits, this);

@@ -148,6 +148,56 @@ t.test('logins under way are bounded, and those refused for it are not called wr
   await t.resolves(async () => accounts.verify({ user: 'c', password: '' }));
 });
 
+t.test('an accepted pair stays trusted for five minutes while the database cannot check it', async (t) => {
+  const clock = installFakeClock(t);
+  const unreachable: Refusal = { kind: 'unavailable', failure: { code: 2002, sqlstate: '08001', message: 'no route' } };
+  const { accounts, workers } = openAccounts(t, { authCacheMs: 50, loginsMax: 2 });
+  const known = async () => accounts.verify({ user: 'anna', password: 'a' });
+  await known();
+
+  clock.tick(50);
+  workers.refusalFor = () => unreachable;
+  await known();
+  t.equal(workers.connections.length, 2, 'the database is asked');
+  await known();
+  t.equal(workers.connections.length, 2, 'and for a second not again');
+  await t.rejects(async () => accounts.verify({ user: 'anna', password: 'b' }), { message: 'no route' });
+
+  workers.refusalFor = () => 'later';
+  clock.tick(1_000);
+  const [first, second] = [known(), known()];
+  await workers.connection(3);
+  clock.tick(1_000);
+  await Promise.all([first, second]);
+  t.equal(
+    workers.connections.length,
+    4,
+    'a database that does not answer holds a request up for a second, with one login',
+  );
+  clock.tick(1_000);
+  const third = known();
+  clock.tick(1_000);
+  await third;
+  t.equal(workers.connections.length, 4, 'and is not asked again as long as that login is under way');
+  clock.tick(1_000);
+  const denies = known();
+  (await workers.connection(3)).refuse(denied);
+  await t.rejects(denies, { message: 'Access denied' }, 'a pair that the database denies is refused');
+
+  workers.refusalFor = () => null;
+  await known();
+  workers.refusalFor = () => 'later';
+  const others = ['c', 'd'].map((user) => accounts.verify({ user, password: '' }));
+  clock.tick(50);
+  await t.resolves(known(), 'it needs no login when too many are under way');
+  for (const number of [5, 6]) (await workers.connection(number)).refuse(denied);
+  await Promise.allSettled(others);
+
+  workers.refusalFor = () => unreachable;
+  clock.tick(300_000);
+  await t.rejects(known(), { message: 'no route' }, 'it must be checked in the end');
+});
+
 t.test('the number of trusted pairs is bounded; the oldest goes first', async (t) => {
   const { accounts, workers } = openAccounts(t, { authCacheMax: 2 });
   for (const user of ['a', 'b', 'c']) await accounts.verify({ user, password: '' });
