@@ -72,9 +72,10 @@ export function leavesUntracked(sql: string): boolean {
 }
 
 /**
- * Whether a statement may select another schema or drop the selected one. Both require one of these words, since stored functions
- * and triggers may do neither. The words may also be part of other words, which costs little.
+ * Whether a statement may select another schema or deselect the selected one. Both require one of these words, since stored
+ * functions and triggers may do neither. The words may also be part of other words, which costs little. MariaDB deselects a schema
+ * that CREATE OR REPLACE DATABASE or ALTER DATABASE … UPGRADE DATA DIRECTORY NAME replaces.
  */
 export function mayChangeSchema(sql: string): boolean {
-  return /use|drop|call|execute/i.test(sql);
+  return /use|drop|call|execute/i.test(sql) || (/replace|upgrade/i.test(sql) && /database|schema/i.test(sql));
 }

@@ -124,6 +124,19 @@ for (const server of await sharedServers()) {
     }
   });
 
+  t.test('a schema that a statement replaces is selected again', { skip: !isMariadb }, async (t) => {
+    const home = uniqueName();
+    await server.sql(`CREATE DATABASE ${home}`);
+    t.teardown(() => server.sql(`DROP DATABASE ${home}`));
+    const connection = await open(t, server);
+    await connection.query(`USE ${home}`);
+    const reset = await ConnectionReset.prepare(connection, home);
+    for (const sql of [`CREATE OR REPLACE DATABASE ${home}`, `create or/**/replace schema\n${home}`]) {
+      await executeAndClean(connection, reset, sql);
+      t.strictSame(await connection.query('SELECT DATABASE()'), [[home]], sql);
+    }
+  });
+
   t.test('the time limit of the account is restored after any statement', { skip: !isMariadb }, async (t) => {
     const user = uniqueName();
     await server.sql(`CREATE USER ${user} WITH MAX_STATEMENT_TIME 7.5`);
