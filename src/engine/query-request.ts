@@ -21,7 +21,7 @@ export interface QueryRequest {
 /** A session that is opened for the statement. */
 export interface NewSession {
   readonly type: 'new';
-  /** null: the default schema. */
+  /** null: the default schema. `noSchema`: none. */
   readonly database: string | null;
   /** How long it is kept when it is idle; 0: it is one-off, for this statement only. */
   readonly maxIdleSecs: number;

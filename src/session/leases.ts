@@ -290,7 +290,8 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
 
 /** The key of a login. Connections with the same key are interchangeable. */
 function keyOf(owner: LeaseOwner): string {
-  return `${owner.digest} ${owner.login.database ?? ''}`;
+  const { database } = owner.login;
+  return `${owner.digest} ${database === null ? '' : `=${database}`}`;
 }
 
 /** The beginning of all keys with these user and password. */

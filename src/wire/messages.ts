@@ -18,9 +18,12 @@ export interface DatabaseTls {
 export interface Login {
   readonly user: string;
   readonly password: string;
-  /** null: the schema `default` if it exists and the user may enter it, else none. */
+  /** null: the schema `default` if it exists and the user may enter it, else none. `noSchema`: none. */
   readonly database: string | null;
 }
+
+/** In place of a schema's name: no schema is selected. */
+export const noSchema = '';
 
 /** A connection that is lost on our side, while the database may still run its statement. */
 export interface Orphan {

@@ -1,4 +1,4 @@
-import type { Login, Refusal } from '../wire/messages.ts';
+import { type Login, noSchema, type Refusal } from '../wire/messages.ts';
 import { Pipeline } from './commands.ts';
 import type { Connection } from './connection.ts';
 import { ConnectionReset } from './connection-reset.ts';
@@ -72,6 +72,7 @@ interface Entered {
  * @throws DriverError if the connection is lost
  */
 async function enterDatabase(connection: Connection, database: string | null): Promise<Entered> {
+  if (database === noSchema) return { database: null, refusal: null };
   const name = database ?? 'default';
   const [error = null] = await connection.pipeline(new Pipeline([{ type: 'init db', database: name }]));
   if (error === null) return { database: name, refusal: null };

@@ -4,7 +4,6 @@ import type { BodyFormat, ParsedBody } from '../body.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 import {
   checkWellFormed,
-  databaseOf,
   describeError,
   firstErrorOf,
   type PaginationMember,
@@ -14,7 +13,7 @@ import {
   type RequestLimits,
 } from '../request.ts';
 import { validate } from './query-request.validator.ts';
-import { type ClientSession, pinnedSessionOf, type SessionTokens } from './session.ts';
+import { type ClientSession, pinnedSessionOf, type SessionTokens, schemaOf } from './session.ts';
 
 /** The shape that the validator has vouched for. */
 interface QueryRequestBody {
@@ -105,7 +104,7 @@ export function requestOf({ request, session }: DatabendBody, context: RequestCo
   const pinned = pinnedSessionOf(session, user, tokens);
   const carried: ClientManagedSession = {
     type: 'client-managed',
-    database: databaseOf(session.database),
+    database: schemaOf(session.database),
     variables: variablesOf(session),
     client,
   };

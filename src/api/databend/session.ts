@@ -1,7 +1,9 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { ExistingSession } from '../../engine/query-request.ts';
+import { noSchema } from '../../wire/messages.ts';
 import type { SessionState } from '../../wire/statement.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
+import { databaseOf } from '../request.ts';
 
 /** The `session` of requests and responses: state that the client carries. Members that are not named are given back as they came. */
 export interface ClientSession {
@@ -12,6 +14,20 @@ export interface ClientSession {
   readonly need_keep_alive?: boolean | null;
   /** A handle to the session that is pinned for the client, if there is one. */
   readonly internal?: string | null;
+}
+
+/**
+ * In place of the name of a schema that was dropped while it was selected: the statements that follow are not to run in the
+ * default one. No schema's name ends with a blank (MySQL manual, "Schema Object Names").
+ */
+const noDatabase = '(none) ';
+
+/**
+ * The schema to select for `session.database`, as in `ClientManagedSession`.
+ * @throws InvalidRequestError
+ */
+export function schemaOf(name: ClientSession['database']): string | null {
+  return name === noDatabase ? noSchema : databaseOf(name);
 }
 
 const macBytes = 32;
@@ -92,8 +108,8 @@ export function sessionAfter(
 ): ClientSession {
   return {
     ...before,
-    // The selected schema may have been dropped. `default` selects none (see `databaseOf`).
-    database: state.schema ?? 'default',
+    // A client that has named no schema is in the default one, or in none if there is no default.
+    database: state.schema ?? (databaseOf(before.database) === null ? 'default' : noDatabase),
     settings: {
       ...before.settings,
       ...state.variables,

@@ -324,7 +324,9 @@ async function testSessions(t: Test, stage: Stage): Promise<void> {
     await connection.exec(`CREATE DATABASE ${database}_c`);
     await connection.exec(`USE ${database}_c`);
     await connection.exec(`DROP DATABASE ${database}_c`);
-    t.equal(await cell(connection, 'SELECT 1'), 1);
+    t.equal(await cell(connection, 'SELECT DATABASE()'), null);
+    await connection.exec('SET @mark = 1');
+    t.equal(await cell(connection, 'SELECT DATABASE()'), null, 'also in a pinned session');
     await connection.exec(`USE ${database}_b`);
     t.equal(await cell(connection, 'SELECT DATABASE()'), `${database}_b`);
     await t.rejects(connection.exec(`USE ${database}_c`), /\[1049\]/);

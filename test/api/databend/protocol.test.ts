@@ -241,8 +241,21 @@ for (const server of await sharedServers()) {
       await server.sql(`CREATE DATABASE ${database}_b`);
       const used = await run(`USE ${database}_b`, { database });
       const dropped = await run(`DROP DATABASE ${database}_b`, used.after);
-      t.match(dropped, { state: 'Succeeded', session: { database: 'default' } });
-      t.match(await run(`USE ${database}`, dropped.after), { state: 'Succeeded' });
+      t.match(dropped, { state: 'Succeeded', session: { database: '(none) ' } });
+      const next = await run('SELECT DATABASE()', dropped.after);
+      t.match(next, { state: 'Succeeded', data: [[null]] }, 'the schema of --mysql_url does not take its place');
+      const created = await run('CREATE TABLE landed (i INT)', dropped.after);
+      t.match(
+        created,
+        { state: 'Failed', error: { code: 1046 } },
+        'a change runs in no schema that the client did not name',
+      );
+      t.match(await run(`USE ${database}`, dropped.after), { state: 'Succeeded', session: { database } });
+      t.strictSame(
+        (await run('SELECT DATABASE()')).data,
+        [[database]],
+        'a client that names none is in the default one',
+      );
     });
 
     await t.test('a time zone is reported only if the database has accepted it', async (t) => {
