@@ -55,6 +55,12 @@ for (const server of await sharedServers()) {
       t.equal((await post(sluice.url, { sql: 'SELECT ?', params: [{ a: [2 ** 60] }] })).status, 400, 'nested too');
     });
 
+    await t.test('an exact fraction is bound by CAST, and a plain number as a double', async (t) => {
+      const sum = (value: string) => `SELECT CAST('12345678901234567.89' AS DECIMAL(30,2)) + ${value} AS sum`;
+      t.strictSame((await run(sum('CAST(? AS DECIMAL(30,2))'), ['0.01'])).rows, [['12345678901234567.90']]);
+      t.strictSame((await run(sum('?'), [0.01])).rows, [[12345678901234568]]);
+    });
+
     await t.test('A7: a list is bound to as many placeholders as it has values', async (t) => {
       const sql = 'SELECT 7 IN (?), 3 IN (?), ?';
       t.strictSame((await run(sql, [[1, 7], [1, 7], 'x'])).rows, [[1, 0, 'x']]);
