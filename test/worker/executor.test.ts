@@ -383,7 +383,7 @@ for (const server of await sharedServers()) {
         ends[peer.reported(statement).end === null ? 'cancelled' : 'reported']++;
         if (peer.closed) {
           ends.lost++;
-          t.match(peer.messages.at(-1), { type: 'lost', reason: /closed the connection/ });
+          t.match(peer.messages.at(-1), { type: 'lost', reason: /closed the connection|ECONNRESET/ });
           lease = await open(t, server);
           continue;
         }

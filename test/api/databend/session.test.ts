@@ -3,10 +3,12 @@ import {
   type ClientSession,
   pinnedSessionOf,
   SessionTokens,
+  schemaOf,
   sessionAfter,
   sessionWithoutPinned,
 } from '#src/api/databend/session.js';
 import { InvalidRequestError } from '#src/api/invalid-request.js';
+import { noSchema } from '#src/wire/messages.js';
 
 const id = '0123456789abcdef0123456789abcdef';
 const state = { schema: null, variables: {}, inTransaction: false, isPinned: false, isChanged: false };
@@ -63,7 +65,10 @@ t.test("the client's session has the changes of the statement and keeps its othe
     need_keep_alive: false,
     internal: null,
   });
-  t.equal(sessionAfter(before, state, null, 'handle').database, 'default', 'a dropped database is no longer selected');
+  const dropped = sessionAfter(before, state, null, 'handle').database;
+  t.equal(dropped, '(none) ', 'a dropped database is no longer selected');
+  t.equal(schemaOf(dropped), noSchema, 'nor is the default one');
+  t.equal(sessionAfter({ database: 'default' }, state, null, 'handle').database, 'default');
   t.match(sessionAfter(before, state, '7', 'handle').settings, { a: '1', last_insert_id: '7' });
 });
 
