@@ -1,6 +1,5 @@
-import { rm } from 'node:fs/promises';
 import type { Config } from './config/config.ts';
-import { prepareDataDir } from './data-dir.ts';
+import { prepareDataDir, removeSpillFiles } from './data-dir.ts';
 import { descriptorsMax, watchDescriptors } from './descriptors.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
@@ -72,8 +71,7 @@ export class Service {
       const { socketPath, user, password, database: name } = embedded;
       target = { address: { socketPath }, name, user, password };
     }
-    // Files are unlinked after they are opened: a process that was killed in between has left one.
-    await rm(spillFolder(disk), { recursive: true, force: true }).catch(() => {});
+    removeSpillFiles(spillFolder(disk));
     const config = withinDescriptors(given, descriptorsMax());
     const parts = buildParts(config, observe, target, embedded, security);
     try {
