@@ -1,6 +1,7 @@
 import type { Config } from './config.ts';
 import { ConfigError } from './config-error.ts';
 import { requestMemoryLimit } from './derived.ts';
+import { type Environment, refuseUnknown, variableOf } from './environment.ts';
 import { parseFlags } from './flags.ts';
 import { type GivenValue, memberName, type OptionGroup, readValue } from './option.ts';
 import { groups } from './options.ts';
@@ -10,8 +11,6 @@ export type Command =
   | { readonly type: 'version' }
   | { readonly type: 'serve'; readonly config: Config };
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** Each option with its member of `Config`, its flag and its environment variable. */
 const optionNames = Object.entries<OptionGroup>(groups).flatMap(([group, { options }]) =>
   Object.entries(options).map(([name, option]) => ({
@@ -20,7 +19,7 @@ const optionNames = Object.entries<OptionGroup>(groups).flatMap(([group, { optio
     option,
     member: memberName(name),
     flag: `--${name}`,
-    environmentVariable: `SLUICE_${name.toUpperCase()}`,
+    environmentVariable: variableOf(name),
   })),
 );
 
@@ -32,6 +31,7 @@ export function readCommand(args: readonly string[], environment: Environment): 
   const flags = parseFlags(args);
   if (flags.help) return { type: 'help' };
   if (flags.version) return { type: 'version' };
+  refuseUnknown(environment);
   const config: Record<string, Record<string, unknown>> = {};
   for (const { group, name, option, member, flag, environmentVariable } of optionNames) {
     const given = givenBy(flag, flags.values[name]) ?? givenBy(environmentVariable, environment[environmentVariable]);

@@ -256,6 +256,41 @@ t.test('an unknown option, a word that is none and a flag without its value are 
   refuses(t, ['--help=yes'], /--help/);
 });
 
+t.test('a variable SLUICE_… that is no option is refused, with the nearest one', async (t) => {
+  const mistakes = {
+    SLUICE_READONLY: 'SLUICE_READ_ONLY',
+    SLUICE_MYSQLURL: 'SLUICE_MYSQL_URL',
+    SLUICE_PORT: 'SLUICE_HTTP_HANDLER_PORT',
+    SLUICE_read_only: 'SLUICE_READ_ONLY',
+    SLUICE_UNHEARD_OF: null,
+    SLUICE_: null,
+  };
+  for (const [variable, meant] of Object.entries(mistakes)) {
+    const hint = meant === null ? '' : ` (did you mean ${meant}?)`;
+    refuses(t, [], `unknown option ${variable} in the environment${hint}; see --help`, { [variable]: '1' });
+  }
+  t.same(readCommand(['--help'], { SLUICE_READONLY: '1' }), { type: 'help' });
+  t.same(readCommand(['--version'], { SLUICE_READONLY: '1' }), { type: 'version' });
+});
+
+t.test('the variables that Kubernetes sets for services are no options', async (t) => {
+  for (const name of ['SLUICE', 'SLUICE_DB']) {
+    t.ok(
+      serve([], {
+        [`${name}_SERVICE_HOST`]: '10.0.0.11',
+        [`${name}_SERVICE_PORT`]: '8000',
+        [`${name}_SERVICE_PORT_HTTP`]: '8000',
+        [`${name}_PORT`]: 'tcp://10.0.0.11:8000',
+        [`${name}_PORT_8000_TCP`]: 'tcp://10.0.0.11:8000',
+        [`${name}_PORT_8000_TCP_PROTO`]: 'tcp',
+        [`${name}_PORT_8000_TCP_PORT`]: '8000',
+        [`${name}_PORT_8000_TCP_ADDR`]: '10.0.0.11',
+      }),
+      name,
+    );
+  }
+});
+
 t.test('other people’s variables are left alone', async (t) => {
   t.equal(serve([], { DRAIN_SECS: '1', drain_secs: '1', sluice_drain_secs: '1', PORT: 'x' }).stopping.drainMs, 30_000);
   t.equal(serve([], { SLUICE_DRAIN_SECS: undefined }).stopping.drainMs, 30_000);
