@@ -35,7 +35,7 @@ async function prepare() {
   checkNode();
   if (isServer) await checkPort();
   await installPackages();
-  if (isServer && !optionValue('mysql_url')) await installMariadb();
+  if (isServer && optionValue('mysql_url') === undefined) await installMariadb();
   await build(['src']);
 }
 

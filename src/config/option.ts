@@ -31,6 +31,8 @@ export interface TextOption<Value = string> {
   readonly default: string;
   /** @throws ConfigError */
   readonly parse: (text: string) => Value;
+  /** Whether it may be given as an empty text. */
+  readonly mayBeEmpty?: boolean;
   readonly help: string;
 }
 
@@ -148,6 +150,7 @@ export function readValue(option: Option, given: GivenValue | undefined): unknow
     case 'number':
       return option.scale * (given === undefined ? option.default : numberOf(option, given));
     case 'text':
+      if (given?.text === '' && !option.mayBeEmpty) throw emptyText(option, given);
       return option.parse(given?.text ?? option.default);
     case 'choice':
       if (given === undefined) return option.default;
@@ -167,6 +170,10 @@ function numberOf({ min, max }: NumberOption, { text, source }: GivenValue): num
     throw new ConfigError(`${source} is '${text}'; it must be a whole number from ${min} to ${max}`);
   }
   return value;
+}
+
+function emptyText(option: TextOption<unknown>, { source }: GivenValue): ConfigError {
+  return new ConfigError(`${source} is empty: leave it out for the default (${option.default || 'none'})`);
 }
 
 function notOneOf(words: readonly string[], { text, source }: GivenValue): ConfigError {

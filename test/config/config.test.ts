@@ -291,6 +291,19 @@ t.test('the variables that Kubernetes sets for services are no options', async (
   }
 });
 
+t.test('an option that is given as an empty text is refused', async (t) => {
+  const defaults = { mysql_url: 'none', tls_cert: 'none', tls_key: 'none', http_handler_host: '127.0.0.1' };
+  const others = { data_dir: 'sluice-data', http_host_names: 'none', anonymous_user: 'none', cors_origin: 'none' };
+  for (const [name, byDefault] of Object.entries({ ...defaults, ...others })) {
+    const message = `is empty: leave it out for the default (${byDefault})`;
+    refuses(t, [`--${name}=`], `--${name} ${message}`);
+    refuses(t, [`--${name}`, ''], `--${name} ${message}`);
+    const variable = `SLUICE_${name.toUpperCase()}`;
+    refuses(t, [], `${variable} ${message}`, { [variable]: '' });
+  }
+  t.equal(serve(['--anonymous_user=guest', '--anonymous_password=']).users.anonymousPassword, '', 'except a password');
+});
+
 t.test('other people’s variables are left alone', async (t) => {
   t.equal(serve([], { DRAIN_SECS: '1', drain_secs: '1', sluice_drain_secs: '1', PORT: 'x' }).stopping.drainMs, 30_000);
   t.equal(serve([], { SLUICE_DRAIN_SECS: undefined }).stopping.drainMs, 30_000);
@@ -330,7 +343,6 @@ t.test('--mysql_url names a host, a socket, a database and a user', async (t) =>
     t.match(serve(['--mysql_url', url]).database.mysqlUrl, expected, url);
     t.match(serve([], { SLUICE_MYSQL_URL: url }).database.mysqlUrl, expected, `${url} in the environment`);
   }
-  t.equal(serve(['--mysql_url=']).database.mysqlUrl, null);
 });
 
 t.test('--mysql_url says how connections to the database are encrypted', async (t) => {
