@@ -19,6 +19,11 @@ export interface NumberOption {
   readonly max: number;
   /** The value in `Config` is the given one times this: 1,000 for an option in seconds. */
   readonly scale: number;
+  /**
+   * The option of the total of which this is the share of one user. A share that is given must not exceed it; the default is
+   * lowered to it.
+   */
+  readonly total?: string;
   readonly help: string;
 }
 

@@ -12,6 +12,9 @@ or a value out of range: one line names the option, and for an unknown one the n
 Kubernetes sets for a service named \`sluice\` are no options (\`SLUICE_SERVICE_HOST\`). \`node dist/main.js --help\` prints these
 options; \`--version\` prints the version. \`--data_dir\` must be writable, or the server does not start.
 
+The share of one user (\`…_per_user_max\`) must not exceed its total. If only the total is given, the default of the share is lowered
+to it.
+
 \`npm run options-doc\` writes this page from the options in \`src/config/groups\`.
 `;
 

@@ -100,6 +100,12 @@ const COMPANIONS: Readonly<Record<string, string[]>> = {
   request_bytes_max: ['--body_bytes_max=1024'],
   wait_time_secs_max: ['--http_idle_secs=86400'],
   http_idle_secs: ['--wait_time_secs_max=0'],
+  connections_per_user_max: ['--connections_max=100000'],
+  request_bytes_per_user_max: [`--request_bytes_max=${1024 * 1024 * MIB}`],
+  queries_per_user_max: ['--queries_max=10000000'],
+  unread_per_user_max: ['--queries_max=10000000'],
+  sessions_max: ['--connections_max=100000'],
+  sessions_per_user_max: ['--connections_max=100000', '--sessions_max=100000'],
 };
 
 t.test('every option has the default that is promised, and there is no other option', async (t) => {
@@ -322,6 +328,36 @@ t.test('two options that contradict each other are both named', async (t) => {
   t.ok(serve(['--page_bytes_max=16777216']), 'equal is enough');
   refuses(t, ['--http_idle_secs=50'], /--http_idle_secs.*--wait_time_secs_max/);
   t.ok(serve(['--http_idle_secs=51']));
+  refuses(t, ['--sessions_max=129'], /--sessions_max.*--connections_max/);
+  refuses(t, ['--sessions_max=96', '--connections_max=95'], /--sessions_max.*--connections_max/);
+  t.equal(serve(['--connections_max=1']).sessions.sessionsMax, 96, 'the default is no contradiction');
+});
+
+t.test('the share of one user does not exceed the total', async (t) => {
+  const shares: [share: string, total: string, byDefault: number][] = [
+    ['connections_per_user_max', 'connections_max', 0],
+    ['sessions_per_user_max', 'sessions_max', 10],
+    ['queries_per_user_max', 'queries_max', 10],
+    ['unread_per_user_max', 'queries_max', 10],
+  ];
+  for (const [share, total, byDefault] of shares) {
+    refuses(t, [`--${share}=11`, `--${total}=10`], `--${share} is 11; it must not be more than --${total}, 10`);
+    const variable = `SLUICE_${share.toUpperCase()}`;
+    refuses(t, [`--${total}=10`], `${variable} is 11; it must not be more than --${total}, 10`, { [variable]: '11' });
+    t.equal(settingOf(serve([`--${share}=10`, `--${total}=10`]), share), 10, 'equal is enough');
+    t.equal(settingOf(serve([`--${total}=10`]), share), byDefault, `the default of --${share} is lowered`);
+  }
+  refuses(
+    t,
+    ['--connections_per_user_max=129'],
+    '--connections_per_user_max is 129; it must not be more than --connections_max, 128',
+  );
+  const bytes = ['--request_bytes_max=134217728', '--request_bytes_per_user_max=134217729'];
+  refuses(
+    t,
+    bytes,
+    '--request_bytes_per_user_max is 134217729; it must not be more than --request_bytes_max, 134217728',
+  );
 });
 
 t.test('--mysql_url names a host, a socket, a database and a user', async (t) => {
