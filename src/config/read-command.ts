@@ -79,7 +79,7 @@ const requestBytesPerBodyByte = 4;
 
 /** Checks options against each other. @throws ConfigError */
 function check(config: Config, given: ReadonlyMap<string, GivenValue>): void {
-  const { listening, connections, memory, requests, results, sessions, http } = config;
+  const { listening, connections, users, memory, requests, results, sessions, http } = config;
   if (memory.queryBufferBytesMax < results.pageBytesMax) {
     throw new ConfigError('--query_buffer_bytes_max must not be less than --page_bytes_max, or no page could fill');
   }
@@ -98,6 +98,9 @@ function check(config: Config, given: ReadonlyMap<string, GivenValue>): void {
   }
   if ((listening.tlsCert === '') !== (listening.tlsKey === '')) {
     throw new ConfigError('--tls_cert and --tls_key are given together or not at all');
+  }
+  if (users.anonymousUser === '' && users.anonymousPassword !== '') {
+    throw new ConfigError('--anonymous_password is given without --anonymous_user');
   }
   // The default is no promise: with fewer connections, statements that open sessions wait.
   if (given.has('sessions_max') && sessions.sessionsMax > connections.connectionsMax) {

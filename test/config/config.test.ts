@@ -106,6 +106,7 @@ const COMPANIONS: Readonly<Record<string, string[]>> = {
   unread_per_user_max: ['--queries_max=10000000'],
   sessions_max: ['--connections_max=100000'],
   sessions_per_user_max: ['--connections_max=100000', '--sessions_max=100000'],
+  anonymous_password: ['--anonymous_user=guest'],
 };
 
 t.test('every option has the default that is promised, and there is no other option', async (t) => {
@@ -328,6 +329,7 @@ t.test('two options that contradict each other are both named', async (t) => {
   t.ok(serve(['--page_bytes_max=16777216']), 'equal is enough');
   refuses(t, ['--http_idle_secs=50'], /--http_idle_secs.*--wait_time_secs_max/);
   t.ok(serve(['--http_idle_secs=51']));
+  refuses(t, ['--anonymous_password=x'], /--anonymous_password.*--anonymous_user/);
   refuses(t, ['--sessions_max=129'], /--sessions_max.*--connections_max/);
   refuses(t, ['--sessions_max=96', '--connections_max=95'], /--sessions_max.*--connections_max/);
   t.equal(serve(['--connections_max=1']).sessions.sessionsMax, 96, 'the default is no contradiction');
@@ -444,8 +446,32 @@ t.test('a --mysql_url that cannot be read is refused with one line that names it
   for (const url of urls) refuses(t, [`--mysql_url=${url}`], /^--mysql_url /);
 });
 
+t.test('what --mysql_url could not mean is refused', async (t) => {
+  const mistakes: [url: string, message: RegExp][] = [
+    ['mysql://h?socket=', /empty socket/],
+    ['mysql://h:0', /port 0/],
+    ['mysql://h/a/b', /more than one name after the host.*%2F/],
+    ['mysql://h/a/', /more than one name/],
+    ['mysql://h/a#b', /'#'.*%23/],
+    ['mysql://h/a#', /'#'/],
+    ['mysql://u:p#w@h', /'#'.*%23/],
+  ];
+  for (const [url, message] of mistakes) {
+    refuses(t, [`--mysql_url=${url}`], message);
+    refuses(t, [`--mysql_url=${url}`], /^--mysql_url /);
+  }
+  const { mysqlUrl } = serve(['--mysql_url=mysql://u:p%23w@h/a%2Fb']).database;
+  t.match(mysqlUrl, { name: 'a/b', password: 'p#w' });
+});
+
 t.test('a refusal does not show the password of --mysql_url', async (t) => {
-  for (const url of ['http://u:hush@db', 'mysql://u:hush@db:port', 'mysql://u:hush@db/%']) {
+  for (const url of [
+    'http://u:hush@db',
+    'mysql://u:hush@db:port',
+    'mysql://u:hush@db/%',
+    'mysql://u:1/hush@db',
+    'mysql://u:#hush@db',
+  ]) {
     const error = errorOf([`--mysql_url=${url}`]);
     t.notMatch(error?.message, /hush/, url);
   }
