@@ -169,12 +169,17 @@ export function readValue(option: Option, given: GivenValue | undefined): unknow
   }
 }
 
-function numberOf({ min, max }: NumberOption, { text, source }: GivenValue): number {
-  const value = Number(text);
-  if (!/^[0-9]+$/.test(text) || value < min || value > max) {
-    throw new ConfigError(`${source} is '${text}'; it must be a whole number from ${min} to ${max}`);
+function numberOf(option: NumberOption, given: GivenValue): number {
+  const value = Number(given.text);
+  if (!/^[0-9]+$/.test(given.text) || value < option.min || value > option.max) {
+    throw new ConfigError(notInRange(option, given));
   }
   return value;
+}
+
+/** The message about a value that is no whole number, or out of range. */
+export function notInRange({ min, max }: NumberOption, { text, source }: GivenValue): string {
+  return `${source} is '${text}'; it must be a whole number from ${min} to ${max}`;
 }
 
 function emptyText(option: TextOption<unknown>, { source }: GivenValue): ConfigError {

@@ -257,8 +257,14 @@ t.test('an unknown option, a word that is none and a flag without its value are 
   refuses(t, ['serve'], /serve/);
   refuses(t, ['--', 'x'], /'x'/);
   refuses(t, ['--drain_secs'], /--drain_secs/);
-  refuses(t, ['--drain_secs', '--http_handler_port=0'], /--drain_secs/);
-  refuses(t, ['--drain_secs', '-1'], /--drain_secs/);
+  refuses(t, ['--drain_secs', '--http_handler_port=0'], /^--drain_secs has no value/);
+  refuses(t, ['--drain_secs', '-1'], /^--drain_secs is '-1'; it must be a whole number from 0 to 2147483;/);
+  refuses(t, ['--drain_secs=1', '--drain-secs', '-2'], /^--drain_secs is '-2'; it must be/);
+  refuses(
+    t,
+    ['--data_dir', '-x'],
+    '--data_dir has no value; one that begins with a dash is given as --data_dir=-…; see --help',
+  );
   refuses(t, ['--no-help'], /--no_help/);
   refuses(t, ['--help=yes'], /--help/);
 });
