@@ -470,6 +470,10 @@ t.test('what --mysql_url could not mean is refused', async (t) => {
   t.match(mysqlUrl, { name: 'a/b', password: 'p#w' });
 });
 
+t.test('an address in brackets is refused with the address that is meant', async (t) => {
+  refuses(t, ['--http_handler_host', '[::1]'], "--http_handler_host is '[::1]'; leave the brackets out: ::1");
+});
+
 t.test('a refusal does not show the password of --mysql_url', async (t) => {
   for (const url of [
     'http://u:hush@db',
