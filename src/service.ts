@@ -6,6 +6,7 @@ import type { Observe } from './events.ts';
 import { readCertificate } from './http/certificate.ts';
 import { Cors } from './http/cors.ts';
 import { HostNames } from './http/host-names.ts';
+import { checkAddress } from './http/listen.ts';
 import type { HttpSecurity } from './http/server.ts';
 import { buildParts, journalFolder, type Parts, spillFolder } from './parts.ts';
 
@@ -62,6 +63,7 @@ export class Service {
     let embedded: EmbeddedDatabase | null = null;
     let target = database.mysqlUrl;
     if (target === null) {
+      await checkAddress(listening);
       embedded = await startEmbedded({
         dataDir: disk.dataDir,
         startTimeoutMs: database.embeddedStartMs,
