@@ -4,6 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { createServer } from 'node:net';
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import { isatty } from 'node:tty';
 import {
   build,
   checkNode,
@@ -35,7 +36,7 @@ async function prepare() {
   checkNode();
   if (isServer) await checkPort();
   await installPackages();
-  if (isServer && !optionValue('mysql_url')) await installMariadb();
+  if (isServer && optionValue('mysql_url') === undefined) await installMariadb();
   await build(['src']);
 }
 
@@ -77,13 +78,19 @@ function run() {
   const [command, ...rest] = [...(guarded ? guard : []), process.execPath, join(ROOT, 'dist/main.js'), ...args];
   const server = spawn(command, rest, { stdio: 'inherit', detached: true });
 
+  // A terminal that is closed sends SIGHUP as well, and the server then has to stop. Without one, SIGHUP has the meaning
+  // that it has for the server, which reads its certificate again.
+  const isAtTerminal = isatty(0);
   let passedOnAtMs = Number.NEGATIVE_INFINITY;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => {
+      if (signal === 'SIGHUP' && !isAtTerminal) {
+        server.kill(signal);
+        return;
+      }
       const nowMs = performance.now();
       if (nowMs - passedOnAtMs < SAME_SIGNAL_MS) return;
       passedOnAtMs = nowMs;
-      // The server has no reason to know SIGHUP: a closed terminal simply asks it to stop.
       server.kill(signal === 'SIGHUP' ? 'SIGTERM' : signal);
     });
   }

@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { isSpillName } from './wire/spill-name.ts';
 
 /**
  * Makes the data directory if it does not exist, and checks that it and the given folders are writable. An earlier run may have
@@ -37,6 +38,24 @@ function makeOne(folder: string): void {
   } catch (error) {
     // Another process may have made it in the meantime.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(folder).isDirectory()) throw error;
+  }
+}
+
+/**
+ * Removes the files that killed processes left in the folder for rows on disk, and the folder itself if nothing else is in it.
+ * The user may have files there too. A spill file is unlinked before anything is written to it, so one that was left is empty.
+ */
+export function removeSpillFiles(folder: string): void {
+  try {
+    if (!lstatSync(folder).isDirectory()) return;
+    for (const name of readdirSync(folder).filter(isSpillName)) {
+      const path = join(folder, name);
+      const found = lstatSync(path, { throwIfNoEntry: false });
+      if (found?.isFile() && found.size === 0) rmSync(path, { force: true });
+    }
+    rmdirSync(folder);
+  } catch {
+    // It does not exist, is not empty, or is another user's. Files that stay do no harm.
   }
 }
 

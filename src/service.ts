@@ -1,12 +1,12 @@
-import { rm } from 'node:fs/promises';
 import type { Config } from './config/config.ts';
-import { prepareDataDir } from './data-dir.ts';
+import { prepareDataDir, removeSpillFiles } from './data-dir.ts';
 import { descriptorsMax, watchDescriptors } from './descriptors.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
 import { readCertificate } from './http/certificate.ts';
 import { Cors } from './http/cors.ts';
 import { HostNames } from './http/host-names.ts';
+import { checkAddress } from './http/listen.ts';
 import type { HttpSecurity } from './http/server.ts';
 import { buildParts, journalFolder, type Parts, spillFolder } from './parts.ts';
 
@@ -63,6 +63,7 @@ export class Service {
     let embedded: EmbeddedDatabase | null = null;
     let target = database.mysqlUrl;
     if (target === null) {
+      await checkAddress(listening);
       embedded = await startEmbedded({
         dataDir: disk.dataDir,
         startTimeoutMs: database.embeddedStartMs,
@@ -72,8 +73,7 @@ export class Service {
       const { socketPath, user, password, database: name } = embedded;
       target = { address: { socketPath }, name, user, password };
     }
-    // Files are unlinked after they are opened: a process that was killed in between has left one.
-    await rm(spillFolder(disk), { recursive: true, force: true }).catch(() => {});
+    removeSpillFiles(spillFolder(disk));
     const config = withinDescriptors(given, descriptorsMax());
     const parts = buildParts(config, observe, target, embedded, security);
     try {

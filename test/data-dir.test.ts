@@ -1,12 +1,24 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { makeFolder, prepareDataDir } from '#src/data-dir.js';
+import { makeFolder, prepareDataDir, removeSpillFiles } from '#src/data-dir.js';
+import { spillName } from '#src/wire/spill-name.js';
 import { figure } from './support/form.ts';
 
 const MAIN_FILE = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
@@ -101,3 +113,40 @@ t.test(
     }
   },
 );
+
+t.test('the spill files of a killed process are removed, and with them their folder', async (t) => {
+  const folder = join(temporaryFolder(t), 'spill');
+  removeSpillFiles(folder);
+  mkdirSync(folder);
+  for (let count = 0; count < 3; count++) writeFileSync(join(folder, spillName()), '');
+  removeSpillFiles(folder);
+  t.notOk(existsSync(folder));
+});
+
+t.test('files of the user in the folder for spill files are kept', async (t) => {
+  const folder = temporaryFolder(t);
+  const spill = join(folder, 'spill');
+  const left = join(spill, spillName());
+  const [withData, subfolder, link] = [spillName(), spillName(), spillName()];
+  mkdirSync(join(spill, 'reports'), { recursive: true });
+  writeFileSync(join(spill, 'reports/2026.csv'), 'kept');
+  writeFileSync(join(spill, 'empty'), '');
+  writeFileSync(join(spill, withData), 'kept');
+  mkdirSync(join(spill, subfolder));
+  writeFileSync(join(folder, 'target'), '');
+  symlinkSync(join(folder, 'target'), join(spill, link));
+  writeFileSync(left, '');
+  removeSpillFiles(spill);
+  t.notOk(existsSync(left), 'what a killed process left is removed beside them');
+  t.same(readdirSync(spill).sort(), ['empty', 'reports', withData, subfolder, link].sort());
+  t.equal(readFileSync(join(spill, 'reports/2026.csv'), 'utf8'), 'kept');
+  t.ok(existsSync(join(folder, 'target')));
+
+  const linked = join(folder, 'linked');
+  mkdirSync(join(folder, 'elsewhere'));
+  const name = spillName();
+  writeFileSync(join(folder, 'elsewhere', name), '');
+  symlinkSync(join(folder, 'elsewhere'), linked);
+  removeSpillFiles(linked);
+  t.same(readdirSync(linked), [name], 'a link is not followed');
+});

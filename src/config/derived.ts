@@ -13,7 +13,7 @@ export function requestMemoryLimit({ requestBytesMax, requestBytesPerUserMax }: 
 
 /** @param perUserMax 0: the default */
 function perUserMaxOf(max: number, perUserMax: number): number {
-  return perUserMax === 0 ? defaultPerUserMax(max) : Math.min(perUserMax, max);
+  return perUserMax === 0 ? defaultPerUserMax(max) : perUserMax;
 }
 
 /** The limits of one request. It may always ask for the default of `--result_timeout_secs`. */

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { nearest } from '../nearest.ts';
 import { ConfigError } from './config-error.ts';
+import { notInRange } from './option.ts';
 import { options } from './options.ts';
 
 export interface Flags {
@@ -55,10 +56,21 @@ function explain({ code, message }: NodeJS.ErrnoException, args: readonly string
     const meant = nearest(unknown, names);
     return `unknown option --${unknown}${meant === null ? '' : ` (did you mean --${meant}?)`}`;
   }
+  const [, unclear] =
+    code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE' ? (/'--(\w+)' argument is ambiguous/.exec(message) ?? []) : [];
+  if (unclear !== undefined) return explainDash(unclear, args);
   const [, word] = code === 'ERR_PARSE_ARGS_UNEXPECTED_POSITIONAL' ? (/'(.*?)'/.exec(message) ?? []) : [];
   const flag = word === undefined ? undefined : args[args.indexOf(word) - 1]?.replace(/=on$/, '');
   if (flag !== undefined && isFlag(flag.slice(2))) {
     return `'${word}' after ${flag} belongs to no option: write ${flag}=on or ${flag}=off`;
   }
   return message.split(/\.\s/)[0] ?? message;
+}
+
+/** A value that begins with a dash, or a flag instead of a value. It is not shown, as it may be a password. */
+function explainDash(name: string, args: readonly string[]): string {
+  const option = options[name];
+  const value = args.find((arg, at) => arg.startsWith('-') && args[at - 1] === `--${name}`) ?? '';
+  if (option?.kind === 'number' && /^-\d/.test(value)) return notInRange(option, { text: value, source: `--${name}` });
+  return `--${name} has no value; one that begins with a dash is given as --${name}=-…`;
 }

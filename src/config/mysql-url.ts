@@ -20,18 +20,27 @@ export interface DatabaseConfig {
 export function parseDatabaseUrl(url: string): DatabaseConfig | null {
   if (url === '') return null;
   if (url.startsWith('/')) return { address: { socketPath: url }, name: null, user: '', password: '' };
+  if (url.includes('#')) throw new ConfigError("--mysql_url has a '#'; in a name or a password it is written %23");
   const parsed = URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || !['mysql:', 'mariadb:'].includes(parsed.protocol) || parsed.hostname === '') {
     throw new ConfigError(
       '--mysql_url must be mysql://[user[:password]@]host[:port][/database] or the path of a socket',
     );
   }
+  if (parsed.port === '0') throw new ConfigError('--mysql_url has the port 0, on which no database listens');
   const { socket, ...ssl } = readParameters(parsed.searchParams);
+  if (socket === '') throw new ConfigError('--mysql_url has an empty socket; it takes the path of a Unix socket');
   const tls = readTls(ssl['ssl-mode'], ssl['ssl-ca']);
   if (socket !== undefined && Object.keys(ssl).length > 0) {
     throw new ConfigError('--mysql_url names a socket, which never leaves this machine: leave ssl-mode and ssl-ca out');
   }
-  const name = decode(parsed.pathname.slice(1));
+  const path = parsed.pathname.slice(1);
+  if (path.includes('/')) {
+    throw new ConfigError(
+      '--mysql_url has more than one name after the host; a slash in a database name is written %2F',
+    );
+  }
+  const name = decode(path);
   return {
     address:
       socket === undefined

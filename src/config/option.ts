@@ -19,6 +19,11 @@ export interface NumberOption {
   readonly max: number;
   /** The value in `Config` is the given one times this: 1,000 for an option in seconds. */
   readonly scale: number;
+  /**
+   * The option of the total of which this is the share of one user. A share that is given must not exceed it; the default is
+   * lowered to it.
+   */
+  readonly total?: string;
   readonly help: string;
 }
 
@@ -31,6 +36,8 @@ export interface TextOption<Value = string> {
   readonly default: string;
   /** @throws ConfigError */
   readonly parse: (text: string) => Value;
+  /** Whether it may be given as an empty text. */
+  readonly mayBeEmpty?: boolean;
   readonly help: string;
 }
 
@@ -148,6 +155,7 @@ export function readValue(option: Option, given: GivenValue | undefined): unknow
     case 'number':
       return option.scale * (given === undefined ? option.default : numberOf(option, given));
     case 'text':
+      if (given?.text === '' && !option.mayBeEmpty) throw emptyText(option, given);
       return option.parse(given?.text ?? option.default);
     case 'choice':
       if (given === undefined) return option.default;
@@ -161,12 +169,21 @@ export function readValue(option: Option, given: GivenValue | undefined): unknow
   }
 }
 
-function numberOf({ min, max }: NumberOption, { text, source }: GivenValue): number {
-  const value = Number(text);
-  if (!/^[0-9]+$/.test(text) || value < min || value > max) {
-    throw new ConfigError(`${source} is '${text}'; it must be a whole number from ${min} to ${max}`);
+function numberOf(option: NumberOption, given: GivenValue): number {
+  const value = Number(given.text);
+  if (!/^[0-9]+$/.test(given.text) || value < option.min || value > option.max) {
+    throw new ConfigError(notInRange(option, given));
   }
   return value;
+}
+
+/** The message about a value that is no whole number, or out of range. */
+export function notInRange({ min, max }: NumberOption, { text, source }: GivenValue): string {
+  return `${source} is '${text}'; it must be a whole number from ${min} to ${max}`;
+}
+
+function emptyText(option: TextOption<unknown>, { source }: GivenValue): ConfigError {
+  return new ConfigError(`${source} is empty: leave it out for the default (${option.default || 'none'})`);
 }
 
 function notOneOf(words: readonly string[], { text, source }: GivenValue): ConfigError {

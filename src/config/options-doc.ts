@@ -7,9 +7,13 @@ const head = `\
 Every limit of the server is an option. An option is given as a flag (\`--http_handler_port 9000\`; dashes may stand for underscores) or
 in the environment as \`SLUICE_\` and its name in capitals (\`SLUICE_HTTP_HANDLER_PORT=9000\`). A flag wins over the environment. An
 option that is off by default is turned on by its name alone (\`--read_only\`). It takes \`on\`, \`off\`, \`true\`, \`false\`, \`1\` or \`0\`
-after an equals sign (\`--read_only=off\`) and in the environment. The server does not start with an unknown option or with a value out
-of range: one line names the option, and for an unknown one the nearest that exists. \`node dist/main.js --help\` prints these options;
-\`--version\` prints the version. \`--data_dir\` must be writable, or the server does not start.
+after an equals sign (\`--read_only=off\`) and in the environment. The server does not start with an unknown option, an empty value,
+or a value out of range: one line names the option, and for an unknown one the nearest that exists. Variables that
+Kubernetes sets for a service named \`sluice\` are no options (\`SLUICE_SERVICE_HOST\`). \`node dist/main.js --help\` prints these
+options; \`--version\` prints the version. \`--data_dir\` must be writable, or the server does not start.
+
+The share of one user (\`…_per_user_max\`) must not exceed its total. If only the total is given, the default of the share is lowered
+to it.
 
 \`npm run options-doc\` writes this page from the options in \`src/config/groups\`.
 `;

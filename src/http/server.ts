@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -13,6 +12,7 @@ import type { Cors } from './cors.ts';
 import type { HostNames } from './host-names.ts';
 import { httpErrors } from './http-error.ts';
 import { requestClass } from './incoming-request.ts';
+import { type ListenOptions, listen } from './listen.ts';
 import { PipelinedMemory } from './pipelined-memory.ts';
 import { RawRefusals } from './raw-refusals.ts';
 import { Refusals } from './refusals.ts';
@@ -29,9 +29,7 @@ export interface HttpSecurity {
   readonly cors: Cors | null;
 }
 
-export type ServerOptions = Config['http'] &
-  Pick<Config['listening'], 'httpHandlerHost' | 'httpHandlerPort'> &
-  HttpSecurity;
+export type ServerOptions = Config['http'] & ListenOptions & HttpSecurity;
 
 const timeoutCheckMs = 1_000;
 const connectionsFull = 'there are as many HTTP connections as there may be (--http_connections_max, ulimit -n)';
@@ -117,14 +115,8 @@ export class HttpServer {
 
   /** @returns the address as a URL, with the actual port */
   async listen(): Promise<string> {
-    const { httpHandlerHost: host, httpHandlerPort: port } = this.#options;
-    this.#server.listen(port, host);
-    try {
-      await once(this.#server, 'listening');
-    } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      throw new Error(`${message}${adviceOn(code, port)}`, { cause: error });
-    }
+    const { httpHandlerHost: host } = this.#options;
+    await listen(this.#server, this.#options);
     this.#enter('listening');
     // Later errors are about one connection, such as one for which the process has no file descriptor.
     this.#server.on('error', (error) => this.#observe({ type: 'accept_failed', error }));
@@ -280,21 +272,5 @@ export class HttpServer {
       if (!request.complete && hasBody(request)) await setImmediate();
       this.#refusals.refuse(request, response, error);
     }
-  }
-}
-
-/** Advice on an address that the server cannot listen on. */
-function adviceOn(code: string | undefined, port: number): string {
-  switch (code) {
-    case 'EADDRINUSE':
-      return `; another program listens on port ${port}: choose another port by --http_handler_port`;
-    case 'EACCES':
-      return `; this user may not listen on port ${port}: choose another port by --http_handler_port`;
-    case 'EADDRNOTAVAIL':
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return '; --http_handler_host must be an address or a name of this machine';
-    default:
-      return '';
   }
 }

@@ -88,11 +88,14 @@ export class Journal implements ConnectionRecord {
     const left: LeftJournal[] = [];
     for (const name of this.#names()) {
       const pid = Number(name.split('.')[0]);
-      // Other files are left alone. A draft belongs to its process too.
+      // A draft belongs to its process too.
       if (!Number.isInteger(pid) || pid === 0 || name.replace(draftSuffix, '') === nameOf(pid)) continue;
       const path = join(this.#folder, name);
       try {
-        const connections = name.endsWith(draftSuffix) ? [] : this.#read(path);
+        const text = readFileSync(path, 'utf8');
+        // The user may have files in this folder too.
+        if (text !== '' && !text.startsWith(beginning)) continue;
+        const connections = name.endsWith(draftSuffix) ? [] : this.#parse(text);
         const isUseless = connections?.length === 0 || Date.now() - statSync(path).mtimeMs > ageMsMax;
         if (isUseless) rmSync(path, { force: true });
         else if (connections !== null) left.push(new LeftJournal(path, connections));
@@ -157,9 +160,9 @@ export class Journal implements ConnectionRecord {
   }
 
   /** @returns null if the journal is about another database */
-  #read(path: string): JournaledConnection[] | null {
+  #parse(text: string): JournaledConnection[] | null {
     const open = new Map<number, JournaledConnection>();
-    const [first = '', ...lines] = readFileSync(path, 'utf8').split('\n');
+    const [first = '', ...lines] = text.split('\n');
     if (first !== JSON.stringify({ database: this.#database })) return null;
     // The last line is empty or incomplete.
     for (const line of lines.slice(0, -1)) {
@@ -184,6 +187,8 @@ export class Journal implements ConnectionRecord {
 }
 
 const draftSuffix = '.draft';
+/** The first bytes of each journal. */
+const beginning = '{"database":';
 
 /** The file name of the journal of a live process. A later process with the same number has another name. */
 function nameOf(pid: number): string {

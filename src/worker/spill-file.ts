@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { spillName } from '../wire/spill-name.ts';
 import type { Batch } from '../wire/statement.ts';
 
 /** A batch in the file. */
@@ -31,10 +31,10 @@ export class SpillFile {
    */
   static async create(folder: string): Promise<SpillFile> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const path = join(folder, randomBytes(12).toString('hex'));
+    const path = join(folder, spillName());
     const file = await open(path, 'wx+', 0o600);
     try {
-      // A server that starts with the same folder deletes the files in it (see service.ts), and may have been faster.
+      // A server that starts with the same folder deletes such files (see data-dir.ts), and may have been faster.
       await rm(path, { force: true });
     } catch (error) {
       await file.close();

@@ -100,6 +100,13 @@ const COMPANIONS: Readonly<Record<string, string[]>> = {
   request_bytes_max: ['--body_bytes_max=1024'],
   wait_time_secs_max: ['--http_idle_secs=86400'],
   http_idle_secs: ['--wait_time_secs_max=0'],
+  connections_per_user_max: ['--connections_max=100000'],
+  request_bytes_per_user_max: [`--request_bytes_max=${1024 * 1024 * MIB}`],
+  queries_per_user_max: ['--queries_max=10000000'],
+  unread_per_user_max: ['--queries_max=10000000'],
+  sessions_max: ['--connections_max=100000'],
+  sessions_per_user_max: ['--connections_max=100000', '--sessions_max=100000'],
+  anonymous_password: ['--anonymous_user=guest'],
 };
 
 t.test('every option has the default that is promised, and there is no other option', async (t) => {
@@ -250,10 +257,64 @@ t.test('an unknown option, a word that is none and a flag without its value are 
   refuses(t, ['serve'], /serve/);
   refuses(t, ['--', 'x'], /'x'/);
   refuses(t, ['--drain_secs'], /--drain_secs/);
-  refuses(t, ['--drain_secs', '--http_handler_port=0'], /--drain_secs/);
-  refuses(t, ['--drain_secs', '-1'], /--drain_secs/);
+  refuses(t, ['--drain_secs', '--http_handler_port=0'], /^--drain_secs has no value/);
+  refuses(t, ['--drain_secs', '-1'], /^--drain_secs is '-1'; it must be a whole number from 0 to 2147483;/);
+  refuses(t, ['--drain_secs=1', '--drain-secs', '-2'], /^--drain_secs is '-2'; it must be/);
+  refuses(
+    t,
+    ['--data_dir', '-x'],
+    '--data_dir has no value; one that begins with a dash is given as --data_dir=-…; see --help',
+  );
   refuses(t, ['--no-help'], /--no_help/);
   refuses(t, ['--help=yes'], /--help/);
+});
+
+t.test('a variable SLUICE_… that is no option is refused, with the nearest one', async (t) => {
+  const mistakes = {
+    SLUICE_READONLY: 'SLUICE_READ_ONLY',
+    SLUICE_MYSQLURL: 'SLUICE_MYSQL_URL',
+    SLUICE_PORT: 'SLUICE_HTTP_HANDLER_PORT',
+    SLUICE_read_only: 'SLUICE_READ_ONLY',
+    SLUICE_UNHEARD_OF: null,
+    SLUICE_: null,
+  };
+  for (const [variable, meant] of Object.entries(mistakes)) {
+    const hint = meant === null ? '' : ` (did you mean ${meant}?)`;
+    refuses(t, [], `unknown option ${variable} in the environment${hint}; see --help`, { [variable]: '1' });
+  }
+  t.same(readCommand(['--help'], { SLUICE_READONLY: '1' }), { type: 'help' });
+  t.same(readCommand(['--version'], { SLUICE_READONLY: '1' }), { type: 'version' });
+});
+
+t.test('the variables that Kubernetes sets for services are no options', async (t) => {
+  for (const name of ['SLUICE', 'SLUICE_DB']) {
+    t.ok(
+      serve([], {
+        [`${name}_SERVICE_HOST`]: '10.0.0.11',
+        [`${name}_SERVICE_PORT`]: '8000',
+        [`${name}_SERVICE_PORT_HTTP`]: '8000',
+        [`${name}_PORT`]: 'tcp://10.0.0.11:8000',
+        [`${name}_PORT_8000_TCP`]: 'tcp://10.0.0.11:8000',
+        [`${name}_PORT_8000_TCP_PROTO`]: 'tcp',
+        [`${name}_PORT_8000_TCP_PORT`]: '8000',
+        [`${name}_PORT_8000_TCP_ADDR`]: '10.0.0.11',
+      }),
+      name,
+    );
+  }
+});
+
+t.test('an option that is given as an empty text is refused', async (t) => {
+  const defaults = { mysql_url: 'none', tls_cert: 'none', tls_key: 'none', http_handler_host: '127.0.0.1' };
+  const others = { data_dir: 'sluice-data', http_host_names: 'none', anonymous_user: 'none', cors_origin: 'none' };
+  for (const [name, byDefault] of Object.entries({ ...defaults, ...others })) {
+    const message = `is empty: leave it out for the default (${byDefault})`;
+    refuses(t, [`--${name}=`], `--${name} ${message}`);
+    refuses(t, [`--${name}`, ''], `--${name} ${message}`);
+    const variable = `SLUICE_${name.toUpperCase()}`;
+    refuses(t, [], `${variable} ${message}`, { [variable]: '' });
+  }
+  t.equal(serve(['--anonymous_user=guest', '--anonymous_password=']).users.anonymousPassword, '', 'except a password');
 });
 
 t.test('other people’s variables are left alone', async (t) => {
@@ -274,6 +335,37 @@ t.test('two options that contradict each other are both named', async (t) => {
   t.ok(serve(['--page_bytes_max=16777216']), 'equal is enough');
   refuses(t, ['--http_idle_secs=50'], /--http_idle_secs.*--wait_time_secs_max/);
   t.ok(serve(['--http_idle_secs=51']));
+  refuses(t, ['--anonymous_password=x'], /--anonymous_password.*--anonymous_user/);
+  refuses(t, ['--sessions_max=129'], /--sessions_max.*--connections_max/);
+  refuses(t, ['--sessions_max=96', '--connections_max=95'], /--sessions_max.*--connections_max/);
+  t.equal(serve(['--connections_max=1']).sessions.sessionsMax, 96, 'the default is no contradiction');
+});
+
+t.test('the share of one user does not exceed the total', async (t) => {
+  const shares: [share: string, total: string, byDefault: number][] = [
+    ['connections_per_user_max', 'connections_max', 0],
+    ['sessions_per_user_max', 'sessions_max', 10],
+    ['queries_per_user_max', 'queries_max', 10],
+    ['unread_per_user_max', 'queries_max', 10],
+  ];
+  for (const [share, total, byDefault] of shares) {
+    refuses(t, [`--${share}=11`, `--${total}=10`], `--${share} is 11; it must not be more than --${total}, 10`);
+    const variable = `SLUICE_${share.toUpperCase()}`;
+    refuses(t, [`--${total}=10`], `${variable} is 11; it must not be more than --${total}, 10`, { [variable]: '11' });
+    t.equal(settingOf(serve([`--${share}=10`, `--${total}=10`]), share), 10, 'equal is enough');
+    t.equal(settingOf(serve([`--${total}=10`]), share), byDefault, `the default of --${share} is lowered`);
+  }
+  refuses(
+    t,
+    ['--connections_per_user_max=129'],
+    '--connections_per_user_max is 129; it must not be more than --connections_max, 128',
+  );
+  const bytes = ['--request_bytes_max=134217728', '--request_bytes_per_user_max=134217729'];
+  refuses(
+    t,
+    bytes,
+    '--request_bytes_per_user_max is 134217729; it must not be more than --request_bytes_max, 134217728',
+  );
 });
 
 t.test('--mysql_url names a host, a socket, a database and a user', async (t) => {
@@ -295,7 +387,6 @@ t.test('--mysql_url names a host, a socket, a database and a user', async (t) =>
     t.match(serve(['--mysql_url', url]).database.mysqlUrl, expected, url);
     t.match(serve([], { SLUICE_MYSQL_URL: url }).database.mysqlUrl, expected, `${url} in the environment`);
   }
-  t.equal(serve(['--mysql_url=']).database.mysqlUrl, null);
 });
 
 t.test('--mysql_url says how connections to the database are encrypted', async (t) => {
@@ -361,8 +452,36 @@ t.test('a --mysql_url that cannot be read is refused with one line that names it
   for (const url of urls) refuses(t, [`--mysql_url=${url}`], /^--mysql_url /);
 });
 
+t.test('what --mysql_url could not mean is refused', async (t) => {
+  const mistakes: [url: string, message: RegExp][] = [
+    ['mysql://h?socket=', /empty socket/],
+    ['mysql://h:0', /port 0/],
+    ['mysql://h/a/b', /more than one name after the host.*%2F/],
+    ['mysql://h/a/', /more than one name/],
+    ['mysql://h/a#b', /'#'.*%23/],
+    ['mysql://h/a#', /'#'/],
+    ['mysql://u:p#w@h', /'#'.*%23/],
+  ];
+  for (const [url, message] of mistakes) {
+    refuses(t, [`--mysql_url=${url}`], message);
+    refuses(t, [`--mysql_url=${url}`], /^--mysql_url /);
+  }
+  const { mysqlUrl } = serve(['--mysql_url=mysql://u:p%23w@h/a%2Fb']).database;
+  t.match(mysqlUrl, { name: 'a/b', password: 'p#w' });
+});
+
+t.test('an address in brackets is refused with the address that is meant', async (t) => {
+  refuses(t, ['--http_handler_host', '[::1]'], "--http_handler_host is '[::1]'; leave the brackets out: ::1");
+});
+
 t.test('a refusal does not show the password of --mysql_url', async (t) => {
-  for (const url of ['http://u:hush@db', 'mysql://u:hush@db:port', 'mysql://u:hush@db/%']) {
+  for (const url of [
+    'http://u:hush@db',
+    'mysql://u:hush@db:port',
+    'mysql://u:hush@db/%',
+    'mysql://u:1/hush@db',
+    'mysql://u:#hush@db',
+  ]) {
     const error = errorOf([`--mysql_url=${url}`]);
     t.notMatch(error?.message, /hush/, url);
   }

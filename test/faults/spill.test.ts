@@ -229,8 +229,8 @@ for (const server of await sharedServers()) {
     t.test('a killed server leaves no file, not even one that was not yet unlinked', async (child) => {
       const begun = (await post(sluice.url, { sql, ...noWait }, plain)).json;
       await untilSettled(sluice, begun);
-      const left = join(folder, 'made-and-not-yet-unlinked');
-      writeFileSync(left, 'rows');
+      const left = join(folder, randomBytes(12).toString('hex'));
+      writeFileSync(left, '');
       await sluice.kill();
       const args = ['--mysql_url', server.url, '--data_dir', dataDir, ...smallBuffers, '--connections_max', '1'];
       const second = await startSluice(args);

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
@@ -15,6 +15,7 @@ import { get, post, query, startSluice } from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
 const MAIN_FILE = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
+const START_FILE = fileURLToPath(new URL('../../../scripts/start.mjs', import.meta.url));
 
 // SIGHUP does not depend on the database.
 const [server] = await sharedServers();
@@ -110,6 +111,63 @@ t.test('D1: SIGHUP during the start does not end the server, and takes effect af
   );
   t.equal(await statusOf(`${url}/health`, next.cert), 200);
 });
+
+t.test('SIGHUP to npm start reads the certificate again', async (t) => {
+  const files = await makeCertificate(t);
+  const next = await makeCertificate(t);
+  const args = [...startArgs(t), '--tls_cert', files.certFile, '--tls_key', files.keyFile];
+  const child = spawn(process.execPath, [START_FILE, ...args], { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  t.teardown(() => end(child));
+  const read = readerOf(child);
+  const url = await until(
+    () => /https:\S+/.exec(read())?.[0],
+    (url) => url !== undefined || child.exitCode !== null,
+  );
+  t.ok(url, read());
+  await copyFile(next.certFile, files.certFile);
+  await copyFile(next.keyFile, files.keyFile);
+  child.kill('SIGHUP');
+  await until(read, (text) => text.includes('certificate_renewed'));
+  t.equal(await statusOf(`${url}/health`, next.cert), 200);
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  t.strictSame(await exited, [0, null], 'a signal that follows at once is no repetition');
+});
+
+const terminal = ['script', '--quiet', '--flush', '--return', '--command'] as const;
+const hasTerminal = spawnSync(terminal[0], [...terminal.slice(1), 'test -t 0', '/dev/null']).status === 0;
+
+t.test('a terminal that is closed ends npm start', { skip: hasTerminal ? false : 'no script(1)' }, async (t) => {
+  const args = startArgs(t);
+  const logFile = join(t.testdirName, 'log');
+  const command = `exec '${process.execPath}' '${START_FILE}' ${args.join(' ')} 2>'${logFile}'`;
+  const [program, ...options] = terminal;
+  const child = spawn(program, [...options, command, '/dev/null'], { stdio: ['pipe', 'pipe', 'pipe'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  const read = readerOf(child);
+  await until(read, (text) => /http:\S+/.test(text));
+  child.kill('SIGKILL');
+  await until(
+    () => readFileSync(logFile, 'utf8'),
+    (log) => log.includes('"msg":"stopped"'),
+  );
+  t.pass('the server has stopped');
+});
+
+function startArgs(t: Test): string[] {
+  return ['--mysql_url', mysqlUrl, '--data_dir', t.testdir(), '--http_handler_port', '0', '--drain_secs', '0'];
+}
+
+/** Its output and its log so far. */
+function readerOf({ stdout, stderr }: ChildProcess): () => string {
+  let text = '';
+  for (const stream of [stdout, stderr]) {
+    stream?.on('data', (chunk) => {
+      text += chunk;
+    });
+  }
+  return () => text;
+}
 
 /** A program with the name of MariaDB's server that waits, and then executes the server. */
 async function slowMariadb(t: Test) {

@@ -198,6 +198,18 @@ t.test('an address of another machine is reported in one line', async (t) => {
   t.match(result.log, /^sluice: cannot start: .*192\.0\.2\.1.*--http_handler_host.*\n$/);
 });
 
+t.test('a port in use is reported before the private database is made', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const holder = createServer().listen(0, '127.0.0.1');
+  await once(holder, 'listening');
+  t.teardown(() => holder.close());
+  const { port } = holder.address() as AddressInfo;
+  const result = await run(['--data_dir', dataDir, '--http_handler_port', `${port}`]);
+  t.equal(result.code, 1);
+  t.match(result.log, new RegExp(`^sluice: cannot start: .*address already in use.*${port}: .*--http_handler_port\n$`));
+  t.same(readdirSync(dataDir), [], 'nothing was made');
+});
+
 t.test('the embedded default', { timeout: 540_000 }, async (t) => {
   const dataDir = await temporaryFolder(t);
 

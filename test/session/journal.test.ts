@@ -107,6 +107,25 @@ t.test('the journals of other databases are kept, but none for ever', (t) => {
   t.end();
 });
 
+t.test('files of the user in the folder of the journals are kept, however old they are', (t) => {
+  const folder = folderOf(t);
+  mkdirSync(folder);
+  const longAgo = Date.now() / 1_000 - 25 * 3_600;
+  const names = ['2026.csv', '2026.csv.draft'];
+  for (const name of names) {
+    writeFileSync(join(folder, name), 'id;amount\n1;2\n');
+    utimesSync(join(folder, name), longAgo, longAgo);
+  }
+  const { journal, failures } = open(t, folder);
+  t.strictSame(journal.left(), []);
+  t.strictSame(
+    readdirSync(folder).filter((name) => name.startsWith('2026')),
+    names,
+  );
+  t.strictSame(failures, []);
+  t.end();
+});
+
 t.test('what cannot be read is said, and hinders nothing', (t) => {
   const folder = folderOf(t);
   mkdirSync(join(folder, '1.folder'), { recursive: true });

@@ -13,6 +13,7 @@ export const connections = {
       default: 0,
       min: 0,
       max: 100_000,
+      total: 'connections_max',
       help:
         'Database connections that one user may use at once, for statements and kept sessions. The limit is lower while ' +
         'other users use many, so that some connections stay free. 0 means three quarters of --connections_max.',

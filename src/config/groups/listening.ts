@@ -1,10 +1,16 @@
 import { dialectNames } from '../../api/index.ts';
-import { choice, count, text } from '../option.ts';
+import { ConfigError } from '../config-error.ts';
+import { choice, count, parsedText, text } from '../option.ts';
 
 export const listening = {
   title: 'Listening',
   options: {
-    http_handler_host: text({ placeholder: 'ADDRESS', default: '127.0.0.1', help: 'Address to listen on.' }),
+    http_handler_host: parsedText({
+      placeholder: 'ADDRESS',
+      default: '127.0.0.1',
+      parse: withoutBrackets,
+      help: 'Address to listen on.',
+    }),
     http_handler_port: count('port', {
       default: 8000,
       min: 0,
@@ -38,3 +44,9 @@ export const listening = {
     }),
   },
 } as const;
+
+function withoutBrackets(host: string): string {
+  const [, address] = /^\[(.*)\]$/.exec(host) ?? [];
+  if (address === undefined) return host;
+  throw new ConfigError(`--http_handler_host is '${host}'; leave the brackets out: ${address}`);
+}

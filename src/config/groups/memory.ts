@@ -37,6 +37,7 @@ export const memory = {
       default: 0,
       min: 0,
       max: TiB,
+      total: 'request_bytes_max',
       help:
         'Memory for the requests of one user. A request that needs more gets 429. The limit is lower while other users use ' +
         'much. 0 means three quarters of --request_bytes_max.',

@@ -15,12 +15,14 @@ export const queries = {
       default: 1_000,
       min: 1,
       max: 10_000_000,
+      total: 'queries_max',
       help: 'Queries that one user may run at once.',
     }),
     unread_per_user_max: count('queries', {
       default: 1_000,
       min: 1,
       max: 10_000_000,
+      total: 'queries_max',
       help: 'Queries of one user that run or whose results are not read to their end.',
     }),
     single_page_results_max: count('queries', {

@@ -7,12 +7,13 @@ export const sessions = {
       default: 96,
       min: 1,
       max: 100_000,
-      help: 'Kept sessions at once. Each holds a connection.',
+      help: 'Kept sessions at once. Each holds a connection, so it cannot be set to more than --connections_max.',
     }),
     sessions_per_user_max: count('sessions', {
       default: 64,
       min: 1,
       max: 100_000,
+      total: 'sessions_max',
       help: 'Kept sessions of one user at once.',
     }),
     session_idle_secs_max: seconds({

@@ -8,7 +8,12 @@ export const users = {
       default: '',
       help: 'Database user for requests without credentials. Without it, such requests get 401.',
     }),
-    anonymous_password: text({ placeholder: 'PASSWORD', default: '', help: 'Password of --anonymous_user.' }),
+    anonymous_password: text({
+      placeholder: 'PASSWORD',
+      default: '',
+      mayBeEmpty: true,
+      help: 'Password of --anonymous_user.',
+    }),
     logins_max: count('logins', {
       default: 64,
       min: 1,
