@@ -110,7 +110,7 @@ export type ServiceEvent =
       readonly requestId?: string;
       readonly client: string;
     }
-  /** Lines were dropped because the log could not be written fast enough. */
+  /** Lines were dropped because the log could not be written, or not fast enough. */
   | { readonly type: 'log_lines_dropped'; readonly lines: number }
   | { readonly type: 'embedded_database'; readonly message: string };
 
