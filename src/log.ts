@@ -66,6 +66,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'stopped':
     case 'embedded_database':
     case 'orphans_ended':
+    case 'journal_recovered':
     case 'trouble_ended':
       return 'info';
     case 'connect_failed':

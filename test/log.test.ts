@@ -47,6 +47,7 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'connection_lost', user: 'line\nbreak "and" quote', reason: 'gone' }, 'warn'],
   [{ type: 'orphans_ended', connections: 3 }, 'info'],
   [{ type: 'journal_failed', error: new Error('disk') }, 'warn'],
+  [{ type: 'journal_recovered' }, 'info'],
   [{ type: 'worker_failed', error: new Error('thread') }, 'error'],
   [{ type: 'accept_failed', error: new Error('socket') }, 'error'],
   [{ type: 'connect_failed', reason: 'ECONNREFUSED', isOutOfDescriptors: false }, 'debug'],
