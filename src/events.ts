@@ -65,8 +65,13 @@ export type ServiceEvent =
   | { readonly type: 'worker_failed'; readonly error: Error }
   /** Statements that still ran in the database, on connections that were lost, have been killed. */
   | { readonly type: 'orphans_ended'; readonly connections: number }
-  /** There is no journal: if the process is killed, its statements run on in the database. */
+  /**
+   * The journal of this process cannot be written: if the process is killed, its statements run on in the database. Or that of an
+   * earlier one cannot be read or removed.
+   */
   | { readonly type: 'journal_failed'; readonly error: Error }
+  /** The journal of this process is written again. */
+  | { readonly type: 'journal_recovered' }
   | { readonly type: 'accept_failed'; readonly error: Error }
   /** A check found no file descriptor left. */
   | { readonly type: 'descriptors_exhausted'; readonly reason: string }
@@ -110,7 +115,7 @@ export type ServiceEvent =
       readonly requestId?: string;
       readonly client: string;
     }
-  /** Lines were dropped because the log could not be written fast enough. */
+  /** Lines were dropped because the log could not be written, or not fast enough. */
   | { readonly type: 'log_lines_dropped'; readonly lines: number }
   | { readonly type: 'embedded_database'; readonly message: string };
 

@@ -1,21 +1,15 @@
 import { pino } from 'pino';
 import type { Config } from './config/config.ts';
 import type { Observe, ServiceEvent } from './events.ts';
+import { LogWriter } from './log-writer.ts';
 import { isOutOfDescriptors } from './troubles.ts';
-
-/** Limit of the memory for lines that are not written yet. Further lines are dropped and counted. */
-const bufferedBytesMax = 8 * 1024 * 1024;
-
-/** Lines are written in batches, since a write costs more than a line: at this length in characters, or after this time. */
-const writeCharacters = 32 * 1024;
-const writeMs = 10;
 
 /** How long the end of the process waits for the log to be written. */
 const flushMs = 1_000;
 
 export interface Log {
   readonly observe: Observe;
-  /** Resolves when all lines are written, or after `flushMs`. */
+  /** Resolves when all lines are written, or cannot be, or after `flushMs`. */
   flush(): Promise<void>;
 }
 
@@ -24,63 +18,19 @@ export interface Log {
  * the lines is written when the process exits.
  */
 export function openLog(level: Config['log']['logLevel']): Log {
-  // With each write, pino measures its whole buffer again, so many lines are passed at once.
-  let lines = '';
-  let isWriteDue = false;
-  const write = (): void => {
-    const text = lines;
-    lines = '';
-    if (text !== '') destination.write(text);
-  };
-  const writeLater = (): void => {
-    isWriteDue = true;
-    setTimeout(() => {
-      isWriteDue = false;
-      write();
-    }, writeMs);
-  };
-  // Registered before pino's own listener, which writes pino's buffer.
-  process.once('exit', write);
-  const destination = pino.destination({ dest: 2, sync: false, minLength: 1, maxLength: bufferedBytesMax });
-  const gather = (line: string): void => {
-    lines += line;
-    if (lines.length >= writeCharacters) write();
-    else if (!isWriteDue) writeLater();
-  };
+  // Not pino's own destination: on exit it repeats a write that fails, for ever if the disk is full.
+  const writer = new LogWriter(2, (lines) => observe({ type: 'log_lines_dropped', lines }));
+  process.once('exit', () => writer.writeRest(flushMs));
   // The type of an event is the message of its line and not a member.
-  const log = pino({ level, base: null, serializers: { type: () => undefined } }, { write: gather });
+  const destination = { write: (line: string) => writer.add(line) };
+  const log = pino({ level, base: null, serializers: { type: () => undefined } }, destination);
   const observe: Observe = (event) => {
     const eventLevel = levelOf(event);
     if (!log.isLevelEnabled(eventLevel)) return;
     const members = 'error' in event ? { ...event, error: undefined, err: describe(event.error) } : event;
     log[eventLevel](members, event.type);
   };
-  countDrops(destination, observe);
-  const flush = (): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(resolve, flushMs);
-      write();
-      destination.flush(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
-  return { observe, flush };
-}
-
-/** Counts dropped lines. A log whose reader is slow or gone does not stop the server. */
-function countDrops(destination: ReturnType<typeof pino.destination>, observe: Observe): void {
-  let lines = 0;
-  destination.on('drop', (text: string) => {
-    lines += text.split('\n').length - 1;
-  });
-  destination.on('drain', () => {
-    if (lines === 0) return;
-    const dropped = lines;
-    lines = 0;
-    observe({ type: 'log_lines_dropped', lines: dropped });
-  });
-  destination.on('error', () => {});
+  return { observe, flush: () => writer.flush(flushMs) };
 }
 
 /** The standard members of an error. Others are not logged: those of the driver's errors contain the statement. */
@@ -116,6 +66,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'stopped':
     case 'embedded_database':
     case 'orphans_ended':
+    case 'journal_recovered':
     case 'trouble_ended':
       return 'info';
     case 'connect_failed':

@@ -1,5 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { openSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { ServiceEvent } from '#src/events.js';
@@ -46,6 +47,7 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'connection_lost', user: 'line\nbreak "and" quote', reason: 'gone' }, 'warn'],
   [{ type: 'orphans_ended', connections: 3 }, 'info'],
   [{ type: 'journal_failed', error: new Error('disk') }, 'warn'],
+  [{ type: 'journal_recovered' }, 'info'],
   [{ type: 'worker_failed', error: new Error('thread') }, 'error'],
   [{ type: 'accept_failed', error: new Error('socket') }, 'error'],
   [{ type: 'connect_failed', reason: 'ECONNREFUSED', isOutOfDescriptors: false }, 'debug'],
@@ -177,4 +179,21 @@ t.test('D3: a closed log reader does not end the process', async (t) => {
   child.stdin.write('go');
   const [said] = await Promise.race([once(child.stdout, 'data'), once(child, 'exit')]);
   t.equal(String(said), 'alive');
+});
+
+t.test('a log on a full disk does not keep the process from exiting, and its exit code is the one given', async (t) => {
+  const full = openSync('/dev/full', 'w');
+  for (const isFlushed of [true, false]) {
+    const program = `
+      import { openLog } from ${JSON.stringify(LOG_MODULE)};
+      const { observe, flush } = openLog('info');
+      for (let count = 0; count < 1_000; count++) observe({ type: 'stopped' });
+      ${isFlushed ? 'await flush();' : ''}
+      process.exit(3);`;
+    const args = ['--input-type=module', '--eval', program];
+    const stdio = ['ignore', 'ignore', full] as const;
+    // Without the limit of time, a process that does not exit would block this one.
+    const { status } = spawnSync(process.execPath, args, { cwd: FOLDER, stdio: [...stdio], timeout: 60_000 });
+    t.equal(status, 3, isFlushed ? 'after a flush' : 'at once');
+  }
 });

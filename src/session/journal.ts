@@ -7,7 +7,7 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Observe } from '../events.ts';
@@ -20,6 +20,8 @@ const linesMin = 1_000;
  * connections.
  */
 const ageMsMax = 24 * 3600 * 1_000;
+/** The time between two attempts to write a journal that could not be written. */
+const retryMs = 1_000;
 
 export interface JournaledConnection {
   /** Its id in the database. */
@@ -38,10 +40,12 @@ export interface ConnectionRecord {
 export class LeftJournal implements ConnectionRecord {
   readonly connections: readonly JournaledConnection[];
   readonly #path: string;
+  readonly #observe: Observe;
   #left: number;
 
-  constructor(path: string, connections: readonly JournaledConnection[]) {
+  constructor(path: string, connections: readonly JournaledConnection[], observe: Observe) {
     this.#path = path;
+    this.#observe = observe;
     this.connections = connections;
     this.#left = connections.length;
   }
@@ -49,14 +53,24 @@ export class LeftJournal implements ConnectionRecord {
   /** Called once for each connection that runs nothing any more. The file is removed after the last. */
   closed(): void {
     this.#left--;
-    if (this.#left === 0) rmSync(this.#path, { force: true });
+    if (this.#left !== 0) return;
+    try {
+      rmSync(this.#path, { force: true });
+    } catch (error) {
+      this.#observe({ type: 'journal_failed', error: error as Error });
+    }
   }
 }
 
 /**
  * A file with the open database connections of this process. If the process is killed, the next one ends the statements that
  * these connections still run. The first line identifies the database. Each other line is `+` and a connection as JSON, or `-`
- * and its id. If the file cannot be written, that is reported once, and there is no journal from then on.
+ * and its id. If a line cannot be written, the whole file is written anew until that succeeds.
+ *
+ * ```text
+ * failing ◀──▶ writable ──▶ ended
+ *    └────────────────────────▲
+ * ```
  */
 export class Journal implements ConnectionRecord {
   readonly #folder: string;
@@ -64,9 +78,11 @@ export class Journal implements ConnectionRecord {
   readonly #database: string;
   readonly #observe: Observe;
   readonly #open = new Map<number, JournaledConnection>();
-  /** null: it is closed, or could not be written. */
+  #phase: 'writable' | 'failing' | 'ended' = 'writable';
+  /** null unless the phase is `writable`. */
   #file: number | null = null;
   #lines = 0;
+  #timer: NodeJS.Timeout | undefined;
 
   /**
    * @param folder made if there is none
@@ -77,10 +93,7 @@ export class Journal implements ConnectionRecord {
     this.#path = join(folder, nameOf(process.pid));
     this.#database = database;
     this.#observe = observe;
-    this.#try(() => {
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
-      this.#rewrite();
-    });
+    this.#try(() => this.#rewrite());
   }
 
   /** The journals of this database whose processes have died. */
@@ -93,12 +106,12 @@ export class Journal implements ConnectionRecord {
       const path = join(this.#folder, name);
       try {
         const text = readFileSync(path, 'utf8');
-        // The user may have files in this folder too.
-        if (text !== '' && !text.startsWith(beginning)) continue;
-        const connections = name.endsWith(draftSuffix) ? [] : this.#parse(text);
-        const isUseless = connections?.length === 0 || Date.now() - statSync(path).mtimeMs > ageMsMax;
-        if (isUseless) rmSync(path, { force: true });
-        else if (connections !== null) left.push(new LeftJournal(path, connections));
+        // The user may have files in this folder too. A journal may have been cut while its first line was written.
+        if (!text.startsWith(beginning.slice(0, text.length))) continue;
+        const isUseless = name.endsWith(draftSuffix) || Date.now() - statSync(path).mtimeMs > ageMsMax;
+        const connections = isUseless ? [] : this.#parse(text);
+        if (connections?.length === 0) rmSync(path, { force: true });
+        else if (connections !== null) left.push(new LeftJournal(path, connections, this.#observe));
       } catch (error) {
         this.#observe({ type: 'journal_failed', error: error as Error });
       }
@@ -126,22 +139,43 @@ export class Journal implements ConnectionRecord {
 
   /** Ends the journal and removes the file, since no statement of this process runs in the database. */
   remove(): void {
-    if (this.#file === null) return;
-    this.leave();
-    rmSync(this.#path, { force: true });
+    const isReported = this.#phase === 'failing';
+    this.#end();
+    try {
+      for (const path of [this.#path, this.#draft]) rmSync(path, { force: true });
+    } catch (error) {
+      if (!isReported) this.#observe({ type: 'journal_failed', error: error as Error });
+    }
   }
 
   /** Ends the journal. The next process ends the statements of the connections in the file. */
   leave(): void {
+    if (this.#phase === 'failing') this.#try(() => this.#rewrite());
+    this.#end();
+  }
+
+  #end(): void {
+    this.#phase = 'ended';
+    clearTimeout(this.#timer);
+    this.#close();
+  }
+
+  #close(): void {
     if (this.#file !== null) closeSync(this.#file);
     this.#file = null;
   }
 
+  get #draft(): string {
+    return `${this.#path}${draftSuffix}`;
+  }
+
   #append(line: string): void {
     const file = this.#file;
+    // While the journal fails, the next attempt writes all open connections.
     if (file === null) return;
     this.#try(() => {
-      writeSync(file, line);
+      // Unlike writeSync, it also writes what is left after a short write, or throws.
+      writeFileSync(file, line);
       this.#lines++;
       if (this.#lines > linesMin && this.#lines > 4 * this.#open.size) this.#rewrite();
     });
@@ -149,12 +183,17 @@ export class Journal implements ConnectionRecord {
 
   /** Replaces the file in one step, so that there is always a complete journal. */
   #rewrite(): void {
-    const draft = `${this.#path}${draftSuffix}`;
-    const file = openSync(draft, 'w', 0o600);
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    const file = openSync(this.#draft, 'w', 0o600);
     const lines = [...this.#open.values()].map((connection) => `+${JSON.stringify(connection)}\n`);
-    writeSync(file, `${JSON.stringify({ database: this.#database })}\n${lines.join('')}`);
-    renameSync(draft, this.#path);
-    if (this.#file !== null) closeSync(this.#file);
+    try {
+      writeFileSync(file, `${JSON.stringify({ database: this.#database })}\n${lines.join('')}`);
+      renameSync(this.#draft, this.#path);
+    } catch (error) {
+      closeSync(file);
+      throw error;
+    }
+    this.#close();
     this.#file = file;
     this.#lines = lines.length;
   }
@@ -169,20 +208,38 @@ export class Journal implements ConnectionRecord {
       if (line.startsWith('-')) {
         open.delete(Number(line.slice(1)));
       } else {
-        const connection = JSON.parse(line.slice(1)) as JournaledConnection;
-        open.set(connection.id, connection);
+        const connection = connectionIn(line);
+        if (connection !== null) open.set(connection.id, connection);
       }
     }
     return [...open.values()];
   }
 
+  /** Reports an error, unless the last attempt failed too, and after a while writes the file anew. */
   #try(work: () => void): void {
     try {
       work();
+      if (this.#phase === 'failing') this.#observe({ type: 'journal_recovered' });
+      this.#phase = 'writable';
     } catch (error) {
-      this.leave();
-      this.#observe({ type: 'journal_failed', error: error as Error });
+      // It may end in a part of a line, so nothing is appended to it.
+      this.#close();
+      if (this.#phase !== 'failing') this.#observe({ type: 'journal_failed', error: error as Error });
+      this.#phase = 'failing';
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#try(() => this.#rewrite()), retryMs).unref();
     }
+  }
+}
+
+/** @returns null if the line is damaged */
+function connectionIn(line: string): JournaledConnection | null {
+  try {
+    const { id, user, openedAt } = JSON.parse(line.slice(1)) as Partial<JournaledConnection>;
+    if (!Number.isInteger(id) || typeof user !== 'string' || typeof openedAt !== 'number') return null;
+    return { id: id as number, user, openedAt };
+  } catch {
+    return null;
   }
 }
 

@@ -192,6 +192,16 @@ for (const server of await sharedServers()) {
   });
 }
 
+t.test('a service whose log is on a full disk exits after SIGTERM with its usual exit code', async (t) => {
+  const args = ['--mysql_url', 'mysql://root@127.0.0.1:1', '--drain_secs', '600', '--log_level', 'debug'];
+  const sluice = await startSluice(args, {}, ['sh', '-c', 'exec "$@" 2>/dev/full', 'sh']);
+  t.teardown(() => sluice.kill());
+  t.equal((await get(sluice.url, '/health')).status, 200);
+  const begin = performance.now();
+  t.equal(await sluice.stop(), 0);
+  t.ok(performance.now() - begin < ABORT_MS_MAX);
+});
+
 t.test('an address of another machine is reported in one line', async (t) => {
   const result = await run(['--mysql_url', 'mysql://root@127.0.0.1:1', '--http_handler_host', '192.0.2.1']);
   t.equal(result.code, 1);
