@@ -11,6 +11,11 @@ export function requestMemoryLimit({ requestBytesMax, requestBytesPerUserMax }: 
   return { max: requestBytesMax, perUserMax: perUserMaxOf(requestBytesMax, requestBytesPerUserMax) };
 }
 
+/** The limit of the rows on disk. */
+export function spillLimit({ spillTotalBytesMax, spillBytesPerUserMax }: Config['disk']): SharedLimit {
+  return { max: spillTotalBytesMax, perUserMax: perUserMaxOf(spillTotalBytesMax, spillBytesPerUserMax) };
+}
+
 /** @param perUserMax 0: the default */
 function perUserMaxOf(max: number, perUserMax: number): number {
   return perUserMax === 0 ? defaultPerUserMax(max) : Math.min(perUserMax, max);

@@ -1,6 +1,6 @@
 import type { SpillLimits } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
-import type { SpillUsage } from '../wire/spill-usage.ts';
+import type { UserSpillUsage } from '../wire/spill-usage.ts';
 import type { Batch } from '../wire/statement.ts';
 import { PendingBatches } from './pending-batches.ts';
 import { SpillFile } from './spill-file.ts';
@@ -59,7 +59,7 @@ export interface DeliveryHost {
 export class Delivery {
   readonly #host: DeliveryHost;
   readonly #limits: SpillLimits;
-  readonly #usage: SpillUsage;
+  readonly #usage: UserSpillUsage;
   #phase: DeliveryPhase = 'direct';
   /** The most rows of a batch on disk, which must fit into the reader's buffer when it is read back. */
   readonly #rowsMax: number;
@@ -83,7 +83,7 @@ export class Delivery {
   /** See `end`; null once it was called. */
   #report: ((rowsToCome: number) => void) | null = null;
 
-  constructor(creditBytes: number, creditRows: number, limits: SpillLimits, usage: SpillUsage, host: DeliveryHost) {
+  constructor(creditBytes: number, creditRows: number, limits: SpillLimits, usage: UserSpillUsage, host: DeliveryHost) {
     this.#creditBytes = creditBytes;
     this.#creditRows = creditRows;
     this.#rowsMax = Math.max(creditRows, diskRowsMin);

@@ -22,6 +22,14 @@ export const disk = {
       max: TiB,
       help: 'Rows of all queries that are kept on disk.',
     }),
+    spill_bytes_per_user_max: bytes({
+      default: 0,
+      min: 0,
+      max: TiB,
+      help:
+        'Rows of the queries of one user that are kept on disk. The limit is lower while other users use much. 0 means ' +
+        'three quarters of --spill_total_bytes_max.',
+    }),
     spill_wait_ms: milliseconds({
       default: 100,
       min: 0,
