@@ -3,7 +3,9 @@ import type { TroubleName } from './troubles.ts';
 /** The events of a running server, for the log, the metrics and the troubles. */
 export type ServiceEvent =
   | { readonly type: 'listening'; readonly address: string }
-  /** The limit of file descriptors allows fewer connections than --http_connections_max. */
+  /** The limit of file descriptors allows fewer than --connections_max, --spill_files_max or --http_connections_max. */
+  | { readonly type: 'connections_limited'; readonly reason: string }
+  | { readonly type: 'spill_files_limited'; readonly reason: string }
   | { readonly type: 'http_connections_limited'; readonly reason: string }
   | { readonly type: 'draining'; readonly queries: number; readonly drainMs: number }
   | { readonly type: 'stopped' }

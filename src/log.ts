@@ -111,6 +111,8 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'certificate_renewed':
     case 'nothing_reloaded':
     case 'listening':
+    case 'connections_limited':
+    case 'spill_files_limited':
     case 'http_connections_limited':
     case 'draining':
     case 'stopped':

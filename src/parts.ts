@@ -8,7 +8,7 @@ import { operationsRoutes } from './api/operations.ts';
 import { Posts } from './api/posts.ts';
 import { QueryRoutes } from './api/query-routes.ts';
 import type { Config } from './config/config.ts';
-import { connectionsPerUserMax, requestLimits, requestMemoryLimit, spillLimit } from './config/derived.ts';
+import { connectionsPerUserMax, requestLimits, requestMemoryLimit, spillTotals } from './config/derived.ts';
 import type { DatabaseConfig } from './config/mysql-url.ts';
 import type { EmbeddedDatabase } from './embedded/mariadb.ts';
 import { Dispatcher } from './engine/dispatcher.ts';
@@ -83,7 +83,7 @@ export function buildParts(
   });
 
   const { threads, disk } = config;
-  const spillUsage = SpillUsage.forThreads(slotsPerThread * threads.workerThreads, spillLimit(disk));
+  const spillUsage = SpillUsage.forThreads(slotsPerThread * threads.workerThreads, spillTotals(disk));
   const workers = new WorkerPool(
     { ...threads, address: database.address, limits: workerLimits(config), spillUsage },
     observe,
@@ -180,6 +180,9 @@ export function buildParts(
     get spilledBytes() {
       return spillUsage.bytes;
     },
+    get spillFiles() {
+      return spillUsage.files;
+    },
     get httpConnections() {
       return server.connections;
     },
@@ -231,7 +234,7 @@ function workerLimits({ database, requests, results, disk }: Config): WorkerLimi
     spill: {
       folder: spillFolder(disk),
       bytesMax: disk.spillBytesMax,
-      totalBytes: spillLimit(disk),
+      total: spillTotals(disk),
       waitMs: disk.spillWaitMs,
     },
   };

@@ -80,8 +80,8 @@ for (const server of await sharedServers()) {
   t.test(`${server.kind}: the path of rows from the socket to the body`, async (t) => {
     const { port1, port2 } = new MessageChannel();
     const link = new Link<ToWorker, FromWorker>(port1);
-    const spill = { folder: t.testdir(), bytesMax: 1024 * MiB, totalBytes: unshared(1024 * MiB), waitMs: 10_000 };
-    const spillUsage = SpillUsage.forThreads(1, spill.totalBytes).shared;
+    const spill = { folder: t.testdir(), bytesMax: 1024 * MiB, total: unshared(1024 * MiB), waitMs: 10_000 };
+    const spillUsage = SpillUsage.forThreads(1, spill.total).shared;
     const limits = {
       connectTimeoutMs: 10_000,
       pingMs: 5_000,

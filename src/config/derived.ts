@@ -1,4 +1,5 @@
 import { defaultPerUserMax, type SharedLimit } from '../share.ts';
+import type { SpillTotals } from '../wire/spill-usage.ts';
 import type { Config } from './config.ts';
 
 /** `--connections_per_user_max`, with its default worked out. */
@@ -11,9 +12,12 @@ export function requestMemoryLimit({ requestBytesMax, requestBytesPerUserMax }: 
   return { max: requestBytesMax, perUserMax: perUserMaxOf(requestBytesMax, requestBytesPerUserMax) };
 }
 
-/** The limit of the rows on disk. */
-export function spillLimit({ spillTotalBytesMax, spillBytesPerUserMax }: Config['disk']): SharedLimit {
-  return { max: spillTotalBytesMax, perUserMax: perUserMaxOf(spillTotalBytesMax, spillBytesPerUserMax) };
+/** The limits of the rows on disk. */
+export function spillTotals({ spillTotalBytesMax, spillBytesPerUserMax, spillFilesMax }: Config['disk']): SpillTotals {
+  return {
+    bytes: { max: spillTotalBytesMax, perUserMax: perUserMaxOf(spillTotalBytesMax, spillBytesPerUserMax) },
+    files: { max: spillFilesMax, perUserMax: defaultPerUserMax(spillFilesMax) },
+  };
 }
 
 /** @param perUserMax 0: the default */

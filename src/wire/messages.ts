@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { SharedLimit } from '../share.ts';
 import type { Cause, Failure } from './failures.ts';
+import type { SpillTotals } from './spill-usage.ts';
 import type { Afterwards, Batch, Column, Outcome, SessionState, StatementRequest } from './statement.ts';
 
 /** The address of the database: a Unix socket, or a host and port. */
@@ -71,8 +71,8 @@ export interface SpillLimits {
   readonly folder: string;
   /** On disk, per statement; 0: never. */
   readonly bytesMax: number;
-  /** On disk, all statements together. */
-  readonly totalBytes: SharedLimit;
+  /** All statements together. */
+  readonly total: SpillTotals;
   /** How long a statement must have been paused by its reader. */
   readonly waitMs: number;
 }

@@ -1,38 +1,45 @@
 import { mayTake, type SharedLimit } from '../share.ts';
 
+/** The limits of spilled rows, of all threads together. */
+export interface SpillTotals {
+  readonly bytes: SharedLimit;
+  /** Files that are open: each takes a file descriptor. */
+  readonly files: SharedLimit;
+}
+
 /** The most users who are counted one by one. */
 const usersMax = 1_024;
-/** The counts of a thread: those of all users together, and then those of each user. */
-const countsPerThread = 1 + usersMax;
+/** The counts of a thread: those of all users together, and then those of each user. Each is a pair. */
+const countsPerThread = 2 * (1 + usersMax);
 const allUsers = 0;
+/** The places in a pair. */
+const bytesAt = 0;
+const filesAt = 1;
 
 /**
- * Counts the bytes on disk of the spilled rows of all threads and users, in shared memory. Each thread has counts of its own, so that
- * those of a thread that has died can be cleared.
+ * Counts the files of the spilled rows of all threads and users, and their bytes on disk, in shared memory. Each thread has counts of
+ * its own, so that those of a thread that has died can be cleared.
  */
 export class SpillUsage {
   /** The slots of users: from 0 up to this number. */
   static readonly userSlots = usersMax;
   readonly shared: SharedArrayBuffer;
   readonly #counts: BigInt64Array;
-  readonly #limit: SharedLimit;
+  readonly #totals: SpillTotals;
   readonly #thread: number;
 
-  /**
-   * @param limit of all threads together
-   * @param thread the slot of this thread
-   */
-  constructor(shared: SharedArrayBuffer, limit: SharedLimit, thread: number) {
+  /** @param thread the slot of this thread */
+  constructor(shared: SharedArrayBuffer, totals: SpillTotals, thread: number) {
     this.shared = shared;
     this.#counts = new BigInt64Array(shared);
-    this.#limit = limit;
+    this.#totals = totals;
     this.#thread = thread;
   }
 
   /** @param slots for all threads that can exist at once, including those about to end */
-  static forThreads(slots: number, limit: SharedLimit): SpillUsage {
+  static forThreads(slots: number, totals: SpillTotals): SpillUsage {
     const bytes = slots * countsPerThread * BigInt64Array.BYTES_PER_ELEMENT;
-    return new SpillUsage(new SharedArrayBuffer(bytes), limit, 0);
+    return new SpillUsage(new SharedArrayBuffer(bytes), totals, 0);
   }
 
   /** The slots of threads. */
@@ -41,7 +48,11 @@ export class SpillUsage {
   }
 
   get bytes(): number {
-    return this.#sum(allUsers);
+    return this.#sum(allUsers, bytesAt);
+  }
+
+  get files(): number {
+    return this.#sum(allUsers, filesAt);
   }
 
   /** The part of one user. */
@@ -50,39 +61,50 @@ export class SpillUsage {
   }
 
   /** For `UserSpillUsage`, as is `release`. */
-  reserve(user: number, bytes: number): boolean {
-    // Added before the check, so that of two threads that reserve at the same time, at least one sees what both have added.
-    this.#add(user, bytes);
-    const held = this.#sum(user) - bytes;
-    const free = this.#limit.max - (this.bytes - bytes);
-    if (mayTake(this.#limit, held, bytes, free)) return true;
-    this.#add(user, -bytes);
+  reserve(user: number, bytes: number, files: number): boolean {
+    // Added before the checks, so that of two threads that reserve at the same time, at least one sees what both have added.
+    this.#add(user, bytes, files);
+    const { bytes: bytesLimit, files: filesLimit } = this.#totals;
+    if (this.#mayHave(bytesLimit, user, bytesAt, bytes) && this.#mayHave(filesLimit, user, filesAt, files)) return true;
+    this.#add(user, -bytes, -files);
     return false;
   }
 
-  release(user: number, bytes: number): void {
-    this.#add(user, -bytes);
+  release(user: number, bytes: number, files: number): void {
+    this.#add(user, -bytes, -files);
   }
 
   /** Clears the counts of a thread that has ended: its files went with it. */
   forget(slot: number): void {
-    for (let user = 0; user < countsPerThread; user++) Atomics.store(this.#counts, slot * countsPerThread + user, 0n);
+    const first = slot * countsPerThread;
+    for (let at = first; at < first + countsPerThread; at++) Atomics.store(this.#counts, at, 0n);
   }
 
-  #add(user: number, bytes: number): void {
+  #add(user: number, bytes: number, files: number): void {
     const first = this.#thread * countsPerThread;
-    Atomics.add(this.#counts, first + allUsers, BigInt(bytes));
-    Atomics.add(this.#counts, first + user, BigInt(bytes));
+    for (const pair of [first + 2 * allUsers, first + 2 * user]) {
+      Atomics.add(this.#counts, pair + bytesAt, BigInt(bytes));
+      Atomics.add(this.#counts, pair + filesAt, BigInt(files));
+    }
   }
 
-  #sum(user: number): number {
+  /** Whether a user may have what was just added. */
+  #mayHave(limit: SharedLimit, user: number, place: number, added: number): boolean {
+    if (added === 0) return true;
+    const held = this.#sum(user, place) - added;
+    return mayTake(limit, held, added, limit.max - (this.#sum(allUsers, place) - added));
+  }
+
+  #sum(user: number, place: number): number {
     let sum = 0n;
-    for (let at = user; at < this.#counts.length; at += countsPerThread) sum += Atomics.load(this.#counts, at);
+    for (let at = 2 * user + place; at < this.#counts.length; at += countsPerThread) {
+      sum += Atomics.load(this.#counts, at);
+    }
     return Number(sum);
   }
 }
 
-/** The bytes on disk of the spilled rows of one user. */
+/** The spilled rows of one user. */
 export class UserSpillUsage {
   readonly #usage: SpillUsage;
   readonly #user: number;
@@ -93,12 +115,15 @@ export class UserSpillUsage {
     this.#user = user;
   }
 
-  /** @returns false, and reserves nothing, if a limit would be exceeded (see `mayTake`) */
-  reserve(bytes: number): boolean {
-    return this.#usage.reserve(this.#user, bytes);
+  /**
+   * @param files that are about to be opened
+   * @returns false, and reserves nothing, if a limit would be exceeded (see `mayTake`)
+   */
+  reserve(bytes: number, files: number): boolean {
+    return this.#usage.reserve(this.#user, bytes, files);
   }
 
-  release(bytes: number): void {
-    this.#usage.release(this.#user, bytes);
+  release(bytes: number, files: number): void {
+    this.#usage.release(this.#user, bytes, files);
   }
 }

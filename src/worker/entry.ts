@@ -17,7 +17,7 @@ export default async function serve(task: ThreadTask): Promise<void> {
   const parts: ThreadParts = {
     adminPools: new Map<string, AdminPool>(),
     watchdog: new Watchdog(limits),
-    spillUsage: new SpillUsage(spillUsage, limits.spill.totalBytes, slot),
+    spillUsage: new SpillUsage(spillUsage, limits.spill.total, slot),
   };
   new Link<FromWorker, ToWorker>(task.port, (channel) => {
     channel.once('message', (message) => {

@@ -53,6 +53,7 @@ const NUMBERS: Readonly<Record<string, [byDefault: number, min: number, max: num
   spill_bytes_max: [1024 * MIB, 0, 1024 * 1024 * MIB],
   spill_total_bytes_max: [10 * 1024 * MIB, 0, 1024 * 1024 * MIB],
   spill_bytes_per_user_max: [0, 0, 1024 * 1024 * MIB],
+  spill_files_max: [2_000, 1, 1_000_000],
   spill_wait_ms: [100, 0, 3_600_000],
   gzip_level: [1, 0, 9],
   row_bytes_max: [64 * MIB, 1024, 512 * MIB],

@@ -155,7 +155,7 @@ export class Peer {
 }
 
 /** Rows wait for their reader in the database, however long that takes. */
-export const noSpill: SpillLimits = { folder: '', bytesMax: 0, totalBytes: unshared(0), waitMs: 0 };
+export const noSpill: SpillLimits = { folder: '', bytesMax: 0, total: unshared(0), waitMs: 0 };
 
 export function task(server: DatabaseServer, database: string | null, limits: Partial<WorkerLimits> = {}) {
   const login: Login = { user: 'root', password: '', database };
@@ -179,7 +179,7 @@ export function task(server: DatabaseServer, database: string | null, limits: Pa
 
 /** An executor in this thread that opens its connection, and the other end of its channel. */
 export function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof task>): Peer {
-  const spillUsage = SpillUsage.forThreads(1, limits.spill.totalBytes);
+  const spillUsage = SpillUsage.forThreads(1, limits.spill.total);
   const { port1, port2 } = new MessageChannel();
   const link = new Link<ToWorker, FromWorker>(port1);
   const adminPools = new Map<string, AdminPool>();

@@ -1,6 +1,6 @@
-import type { SharedLimit } from '#src/share.js';
+import type { SpillTotals } from '#src/wire/spill-usage.js';
 
-/** A limit all of which one user may have. */
-export function unshared(max: number): SharedLimit {
-  return { max, perUserMax: max };
+/** Limits all of which one user may have. */
+export function unshared(bytesMax: number, filesMax = 1_000_000): SpillTotals {
+  return { bytes: { max: bytesMax, perUserMax: bytesMax }, files: { max: filesMax, perUserMax: filesMax } };
 }

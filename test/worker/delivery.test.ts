@@ -145,7 +145,8 @@ class Stage {
     if (mustPause && !this.paused) this.faults.push('the database is running without room');
     if (!mayPause && this.paused) this.faults.push('the database is paused although there is room');
     if (this.delivery.isPaused !== this.paused) this.faults.push('isPaused is wrong');
-    if (this.usage.bytes > this.limits.totalBytes.max) this.faults.push('the disk limit of all statements is exceeded');
+    if (this.usage.bytes > this.limits.total.bytes.max)
+      this.faults.push('the disk limit of all statements is exceeded');
     if (this.diskBytes > this.limits.bytesMax) this.faults.push('the disk limit of one statement is exceeded');
   }
 
@@ -188,11 +189,11 @@ class Stage {
 }
 
 function limitsOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
-  return { folder: changed.folder ?? t.testdir(), bytesMax: GiB, totalBytes: unshared(GiB), waitMs: 0, ...changed };
+  return { folder: changed.folder ?? t.testdir(), bytesMax: GiB, total: unshared(GiB), waitMs: 0, ...changed };
 }
 
-function usageOf({ totalBytes }: SpillLimits): SpillUsage {
-  return SpillUsage.forThreads(1, totalBytes);
+function usageOf({ total }: SpillLimits): SpillUsage {
+  return SpillUsage.forThreads(1, total);
 }
 
 /** A delivery that spills, because its reader takes a single row. */
@@ -355,13 +356,13 @@ t.test('a batch larger than the disk limit waits in memory, and so do those behi
 });
 
 t.test('at the disk limit of all statements it waits until others free space', async (t) => {
-  const stage = await spilling(t, { totalBytes: unshared(10_000) });
-  t.equal(stage.usage.ofUser(0).reserve(9_500), true);
+  const stage = await spilling(t, { total: unshared(10_000) });
+  t.equal(stage.usage.ofUser(0).reserve(9_500, 0), true);
   stage.send(1_000);
   stage.send(1_000);
   await delay(20);
   t.equal(stage.spilledRows, 0);
-  stage.usage.ofUser(0).release(9_500);
+  stage.usage.ofUser(0).release(9_500, 0);
   await until(() => stage.spilledRows === 2);
   t.equal(stage.usage.bytes, 2_000);
   stage.close();
@@ -370,13 +371,13 @@ t.test('at the disk limit of all statements it waits until others free space', a
 });
 
 t.test('it tries to spill again after a reader has taken some rows and stopped', async (t) => {
-  const stage = await spilling(t, { totalBytes: unshared(10_000) });
-  t.equal(stage.usage.ofUser(0).reserve(9_500), true);
+  const stage = await spilling(t, { total: unshared(10_000) });
+  t.equal(stage.usage.ofUser(0).reserve(9_500, 0), true);
   for (let batch = 0; batch < 3; batch++) stage.send(1_000);
   await delay(20);
   stage.credit(100 + 1_000, 0);
   t.equal(stage.posted.length, 3, 'two batches came from memory');
-  stage.usage.ofUser(0).release(9_500);
+  stage.usage.ofUser(0).release(9_500, 0);
   await until(() => stage.spilledRows === 1).catch(() => t.fail('the third batch is never written to disk'));
   stage.close();
 });
@@ -428,13 +429,13 @@ t.test('a folder that cannot be created fails the delivery once, and nothing is 
 t.test('a failed write after the end of the statement loses nothing: the rows are in memory', async (t) => {
   for (const isWaiting of [false, true]) {
     const folder = join(t.testdir({ file: '' }), 'file', 'spill');
-    const stage = await spilling(t, { folder, totalBytes: unshared(10_000) });
-    if (isWaiting) t.equal(stage.usage.ofUser(0).reserve(9_500), true);
+    const stage = await spilling(t, { folder, total: unshared(10_000) });
+    if (isWaiting) t.equal(stage.usage.ofUser(0).reserve(9_500, 0), true);
     for (let batch = 0; batch < 3; batch++) stage.send(1_000);
     stage.end();
     if (isWaiting) {
       t.equal(stage.rowsToCome, 3, 'the end is reported although there is no room');
-      stage.usage.ofUser(0).release(9_500);
+      stage.usage.ofUser(0).release(9_500, 0);
     } else {
       await until(() => stage.rowsToCome === 3);
     }
@@ -475,24 +476,24 @@ t.test('in any order of events, each batch is delivered once, in order, unchange
   const isEnough = (run: number): boolean => run >= 60 && Object.values(seen).every((count) => count > 0);
   for (let run = 0; !isEnough(run) && run < 600; run++) {
     const totalBytesMax = pick(random, [300 * KiB, 3_000 * KiB, GiB, GiB]);
-    const totalBytes = unshared(totalBytesMax);
-    const usage = SpillUsage.forThreads(1, totalBytes);
+    const total = unshared(totalBytesMax);
+    const usage = SpillUsage.forThreads(1, total);
     const folder = t.testdir();
     const stages = Array.from({ length: 1 + random(3) }, () => {
       const bytesMax = pick(random, [0, 100 * KiB, 1_000 * KiB, GiB, GiB, GiB]);
-      const limits = { folder, bytesMax, totalBytes, waitMs: pick(random, [0, 0, 0, 3]) };
+      const limits = { folder, bytesMax, total, waitMs: pick(random, [0, 0, 0, 3]) };
       return new Stage(limits, usage, 1 + random(50 * KiB), 1 + random(300));
     });
     // Other files take disk space and free it.
     let others = 0;
     const crowd = setInterval(() => {
-      if (others > 0) usage.ofUser(0).release(others);
+      if (others > 0) usage.ofUser(0).release(others, 0);
       others = random(2) === 0 ? random(totalBytesMax) : 0;
-      if (others > 0 && !usage.ofUser(0).reserve(others)) others = 0;
+      if (others > 0 && !usage.ofUser(0).reserve(others, 0)) others = 0;
     }, 30);
     await Promise.all(stages.map((stage) => play(stage, random, run % 4 === 3)));
     clearInterval(crowd);
-    usage.ofUser(0).release(others);
+    usage.ofUser(0).release(others, 0);
     for (const stage of stages) {
       if (stage.faults.length > 0) {
         t.strictSame(stage.faults.slice(0, 5), [], `run ${run}, ${JSON.stringify(stage.limits)}`);
@@ -505,7 +506,9 @@ t.test('in any order of events, each batch is delivered once, in order, unchange
       seen.toCome += stage.rowsToCome ?? 0;
       if (stage.pendingMost > pendingBytesMax) seen.full++;
     }
-    await until(() => usage.bytes === 0).catch(() => t.fail(`round ${run}: ${usage.bytes} bytes are not freed`));
+    await until(() => usage.bytes === 0 && usage.files === 0).catch(() =>
+      t.fail(`round ${run}: ${usage.bytes} bytes in ${usage.files} files are not freed`),
+    );
     const left = await openFiles(folder);
     if (left.length > 0) t.fail(`run ${run}: ${left.length} files are open`);
   }

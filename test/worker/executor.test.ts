@@ -917,7 +917,7 @@ for (const server of await sharedServers()) {
 /** Rows go to disk as soon as they wait for their reader. */
 function spillOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
   const folder = changed.folder ?? t.testdir();
-  return { folder, bytesMax: 1024 * MiB, totalBytes: unshared(1024 * MiB), waitMs: 0, ...changed };
+  return { folder, bytesMax: 1024 * MiB, total: unshared(1024 * MiB), waitMs: 0, ...changed };
 }
 
 function rowsToCome({ end }: Reported): number {

@@ -138,7 +138,7 @@ class ByExecution extends Reading {
         limits: {
           rowBytesMax,
           columnsMax: 8_192,
-          spill: { folder: '', bytesMax: 0, totalBytes: unshared(0), waitMs: 0 },
+          spill: { folder: '', bytesMax: 0, total: unshared(0), waitMs: 0 },
         },
         spillUsage: SpillUsage.forThreads(1, unshared(0)).ofUser(0),
         post: (message, transfer) => this.#receive(structuredClone(message, { transfer: transfer ? [transfer] : [] })),
