@@ -74,6 +74,8 @@ export type ServiceEvent =
   | { readonly type: 'descriptors_exhausted'; readonly reason: string }
   /** A connection of a client was closed at once, since the limit was reached. */
   | { readonly type: 'http_connection_refused'; readonly reason: string }
+  /** An idle connection was closed for a new one. */
+  | { readonly type: 'http_connection_replaced'; readonly reason: string }
   /** The database could not be reached, or refused a connection for a reason other than its login. */
   | { readonly type: 'connect_failed'; readonly reason: string; readonly isOutOfDescriptors: boolean }
   /** The database refused a connection because its limit of connections is reached. */

@@ -125,6 +125,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'descriptors_exhausted':
     case 'database_login_refused':
     case 'http_connection_refused':
+    case 'http_connection_replaced':
     case 'login_failed':
     case 'query_started':
     case 'query_removed':

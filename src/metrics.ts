@@ -137,6 +137,7 @@ export class Metrics {
       case 'descriptors_exhausted':
       case 'database_login_refused':
       case 'http_connection_refused':
+      case 'http_connection_replaced':
         this.#troubles.add(1, event.type);
     }
   };
