@@ -3,7 +3,9 @@ import type { TroubleName } from './troubles.ts';
 /** The events of a running server, for the log, the metrics and the troubles. */
 export type ServiceEvent =
   | { readonly type: 'listening'; readonly address: string }
-  /** The limit of file descriptors allows fewer connections than --http_connections_max. */
+  /** The limit of file descriptors allows fewer than --connections_max, --spill_files_max or --http_connections_max. */
+  | { readonly type: 'connections_limited'; readonly reason: string }
+  | { readonly type: 'spill_files_limited'; readonly reason: string }
   | { readonly type: 'http_connections_limited'; readonly reason: string }
   | { readonly type: 'draining'; readonly queries: number; readonly drainMs: number }
   | { readonly type: 'stopped' }
@@ -77,6 +79,8 @@ export type ServiceEvent =
   | { readonly type: 'descriptors_exhausted'; readonly reason: string }
   /** A connection of a client was closed at once, since the limit was reached. */
   | { readonly type: 'http_connection_refused'; readonly reason: string }
+  /** An idle connection was closed for a new one. */
+  | { readonly type: 'http_connection_replaced'; readonly reason: string }
   /** The database could not be reached, or refused a connection for a reason other than its login. */
   | { readonly type: 'connect_failed'; readonly reason: string; readonly isOutOfDescriptors: boolean }
   /** The database refused a connection because its limit of connections is reached. */

@@ -61,6 +61,8 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'certificate_renewed':
     case 'nothing_reloaded':
     case 'listening':
+    case 'connections_limited':
+    case 'spill_files_limited':
     case 'http_connections_limited':
     case 'draining':
     case 'stopped':
@@ -74,6 +76,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'descriptors_exhausted':
     case 'database_login_refused':
     case 'http_connection_refused':
+    case 'http_connection_replaced':
     case 'login_failed':
     case 'query_started':
     case 'query_removed':

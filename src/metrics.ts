@@ -19,6 +19,7 @@ export interface Levels {
   readonly waitingLargeRows: number;
   readonly requestBytes: number;
   readonly spilledBytes: number;
+  readonly spillFiles: number;
   readonly httpConnections: number;
   /** Responses by their HTTP status. */
   readonly responses: ReadonlyMap<number, number>;
@@ -40,6 +41,7 @@ const limits = {
   results_bytes_max: 'buffered_limit_bytes',
   request_bytes_max: 'request_limit_bytes',
   spill_total_bytes_max: 'spilled_limit_bytes',
+  spill_files_max: 'spill_files_limit',
 } as const;
 
 export interface MetricsText {
@@ -135,6 +137,7 @@ export class Metrics {
       case 'descriptors_exhausted':
       case 'database_login_refused':
       case 'http_connection_refused':
+      case 'http_connection_replaced':
         this.#troubles.add(1, event.type);
     }
   };
@@ -271,6 +274,7 @@ export class Metrics {
         'Disk space that holds rows which clients have not read yet, in bytes.',
         () => levels.spilledBytes,
       ],
+      spill_files: ['Open files of rows which clients have not read yet.', () => levels.spillFiles],
     };
     for (const [option, name] of Object.entries(limits) as [keyof typeof limits, string][]) {
       gauges[name] = [`The value of the option --${option}.`, () => values[memberName(option)]];

@@ -8,7 +8,7 @@ import { operationsRoutes } from './api/operations.ts';
 import { Posts } from './api/posts.ts';
 import { QueryRoutes } from './api/query-routes.ts';
 import type { Config } from './config/config.ts';
-import { connectionsPerUserMax, requestLimits, requestMemoryLimit } from './config/derived.ts';
+import { connectionsPerUserMax, requestLimits, requestMemoryLimit, spillTotals } from './config/derived.ts';
 import type { DatabaseConfig } from './config/mysql-url.ts';
 import type { EmbeddedDatabase } from './embedded/mariadb.ts';
 import { Dispatcher } from './engine/dispatcher.ts';
@@ -27,6 +27,7 @@ import { Leases } from './session/leases.ts';
 import { Orphans } from './session/orphans.ts';
 import { Readiness } from './session/readiness.ts';
 import { Sessions } from './session/sessions.ts';
+import { SpillUsers } from './session/spill-users.ts';
 import { WorkerPool } from './session/worker-pool.ts';
 import { Troubles } from './troubles.ts';
 import type { WorkerLimits } from './wire/messages.ts';
@@ -82,7 +83,7 @@ export function buildParts(
   });
 
   const { threads, disk } = config;
-  const spillUsage = SpillUsage.forThreads(slotsPerThread * threads.workerThreads, disk.spillTotalBytesMax);
+  const spillUsage = SpillUsage.forThreads(slotsPerThread * threads.workerThreads, spillTotals(disk));
   const workers = new WorkerPool(
     { ...threads, address: database.address, limits: workerLimits(config), spillUsage },
     observe,
@@ -98,6 +99,7 @@ export function buildParts(
       connectionAgeMs: Math.max(config.users.authCacheMs, 1_000),
       loginWaitMs: config.database.connectTimeoutMs,
       largeRowMemory: largeRows,
+      spillUsers: new SpillUsers(SpillUsage.userSlots),
     },
     workers,
     observe,
@@ -178,6 +180,9 @@ export function buildParts(
     get spilledBytes() {
       return spillUsage.bytes;
     },
+    get spillFiles() {
+      return spillUsage.files;
+    },
     get httpConnections() {
       return server.connections;
     },
@@ -229,7 +234,7 @@ function workerLimits({ database, requests, results, disk }: Config): WorkerLimi
     spill: {
       folder: spillFolder(disk),
       bytesMax: disk.spillBytesMax,
-      totalBytesMax: disk.spillTotalBytesMax,
+      total: spillTotals(disk),
       waitMs: disk.spillWaitMs,
     },
   };

@@ -1,5 +1,6 @@
 import type { Config } from './config/config.ts';
 import { prepareDataDir, removeSpillFiles } from './data-dir.ts';
+import { loweredLimits, withinDescriptors } from './descriptor-limits.ts';
 import { descriptorsMax, watchDescriptors } from './descriptors.ts';
 import { type EmbeddedDatabase, startEmbedded } from './embedded/mariadb.ts';
 import type { Observe } from './events.ts';
@@ -79,13 +80,7 @@ export class Service {
     try {
       const url = await parts.server.listen();
       observe({ type: 'listening', address: url });
-      const { httpConnectionsMax } = config.http;
-      if (httpConnectionsMax < given.http.httpConnectionsMax) {
-        const reason =
-          `the limit of file descriptors (ulimit -n) leaves room for ${httpConnectionsMax} HTTP connections ` +
-          'beside those to the database and rows on disk';
-        observe({ type: 'http_connections_limited', reason });
-      }
+      for (const event of loweredLimits(given, config)) observe(event);
       if (security.certificate === null && !parts.server.isLoopback) {
         observe({ type: 'listening_unprotected', address: url, advice: unprotected });
       }
@@ -161,15 +156,4 @@ export class Service {
     await parts.embedded?.stop();
     this.#observe({ type: 'stopped' });
   }
-}
-
-/** File descriptors that no option limits: the program's files, its threads, kills, and connections that are being closed. */
-const otherDescriptors = 256;
-
-/** Lowers --http_connections_max so that there are file descriptors for the database and for rows on disk. */
-function withinDescriptors(config: Config, descriptors: number): Config {
-  const { http, connections, users, queries } = config;
-  const needed = connections.connectionsMax + users.loginsMax + queries.unreadPerUserMax + otherDescriptors;
-  const left = Math.ceil(Math.max(descriptors - needed, descriptors / 2));
-  return { ...config, http: { ...http, httpConnectionsMax: Math.min(http.httpConnectionsMax, left) } };
 }

@@ -105,6 +105,7 @@ function troubleOf(event: ServiceEvent): TroubleName | null {
     case 'accept_failed':
       return isOutOfDescriptors(event.error) ? 'out_of_descriptors' : null;
     case 'http_connection_refused':
+    case 'http_connection_replaced':
       return 'http_connections_full';
     case 'login_failed':
       return 'logins_failing';

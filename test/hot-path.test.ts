@@ -18,6 +18,7 @@ import { SpillUsage } from '#src/wire/spill-usage.js';
 import serve from '#src/worker/entry.js';
 import { runBy } from './query/run-by.ts';
 import { sharedServers } from './support/servers.ts';
+import { unshared } from './support/spill.ts';
 import { statement as plain } from './support/statement.ts';
 
 const KiB = 1024;
@@ -79,8 +80,8 @@ for (const server of await sharedServers()) {
   t.test(`${server.kind}: the path of rows from the socket to the body`, async (t) => {
     const { port1, port2 } = new MessageChannel();
     const link = new Link<ToWorker, FromWorker>(port1);
-    const spill = { folder: t.testdir(), bytesMax: 1024 * MiB, totalBytesMax: 1024 * MiB, waitMs: 10_000 };
-    const spillUsage = SpillUsage.forThreads(1, spill.totalBytesMax).shared;
+    const spill = { folder: t.testdir(), bytesMax: 1024 * MiB, total: unshared(1024 * MiB), waitMs: 10_000 };
+    const spillUsage = SpillUsage.forThreads(1, spill.total).shared;
     const limits = {
       connectTimeoutMs: 10_000,
       pingMs: 5_000,
@@ -96,7 +97,7 @@ for (const server of await sharedServers()) {
     const largeRows = new LargeRows(
       new Buffers({ bufferBytesMax: 512 * MiB, resultsBytesMax: 1024 * MiB, queryBufferBytesMax: 32 * MiB }),
     );
-    const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' }, largeRows);
+    const lease = await Lease.open(link.open(), { user: 'root', password: '', database: 'mysql' }, largeRows, 0);
     t.teardown(async () => {
       link.close();
       await served;

@@ -55,6 +55,7 @@ const EVENTS: readonly [ServiceEvent, keyof typeof LEVELS][] = [
   [{ type: 'database_full', reason: 'Too many connections' }, 'debug'],
   [{ type: 'database_login_refused', reason: 'Access denied' }, 'debug'],
   [{ type: 'http_connection_refused', reason: '--http_connections_max' }, 'debug'],
+  [{ type: 'http_connection_replaced', reason: '--http_connections_max' }, 'debug'],
   [{ type: 'login_failed', user: 'root', reason: 'Access denied', isBlocked: false }, 'debug'],
   [{ type: 'trouble_began', trouble: 'database_unavailable', reason: 'ECONNREFUSED' }, 'error'],
   [{ type: 'trouble_began', trouble: 'logins_failing', reason: 'Access denied' }, 'warn'],

@@ -1,4 +1,5 @@
 import { defaultPerUserMax, type SharedLimit } from '../share.ts';
+import type { SpillTotals } from '../wire/spill-usage.ts';
 import type { Config } from './config.ts';
 
 /** `--connections_per_user_max`, with its default worked out. */
@@ -9,6 +10,14 @@ export function connectionsPerUserMax({ connectionsMax, connectionsPerUserMax }:
 /** The limit of the memory for requests. */
 export function requestMemoryLimit({ requestBytesMax, requestBytesPerUserMax }: Config['memory']): SharedLimit {
   return { max: requestBytesMax, perUserMax: perUserMaxOf(requestBytesMax, requestBytesPerUserMax) };
+}
+
+/** The limits of the rows on disk. */
+export function spillTotals({ spillTotalBytesMax, spillBytesPerUserMax, spillFilesMax }: Config['disk']): SpillTotals {
+  return {
+    bytes: { max: spillTotalBytesMax, perUserMax: perUserMaxOf(spillTotalBytesMax, spillBytesPerUserMax) },
+    files: { max: spillFilesMax, perUserMax: defaultPerUserMax(spillFilesMax) },
+  };
 }
 
 /** @param perUserMax 0: the default */

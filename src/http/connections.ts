@@ -1,16 +1,33 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as afterThisTurn } from 'node:timers';
+import { type ClientConnection, IdleConnections } from './idle-connections.ts';
+
+/** A connection that HTTP is read from. */
+interface OpenConnection {
+  readonly client: ClientConnection | undefined;
+  /** The responses that are not sent to their end, in the order of the requests. */
+  readonly unanswered: Set<ServerResponse>;
+}
 
 /** The HTTP connections of a server, and the unanswered requests of each: those whose response has not been sent to its end. */
 export class HttpConnections {
   /** The sockets that were accepted. With HTTPS, each has a TLS socket above it. */
   readonly #sockets = new Set<Socket>();
-  /** By the socket that HTTP is read from: with HTTPS, the TLS socket. In the order of the requests. */
-  readonly #unanswered = new Map<Socket, Set<ServerResponse>>();
+  /** By the socket that HTTP is read from: with HTTPS, the TLS socket. */
+  readonly #open = new Map<Socket, OpenConnection>();
+  readonly #idle = new IdleConnections();
+  /** Connections that HTTP is not read from yet, by the client's address and port, which the TLS socket has, too. */
+  readonly #opening = new Map<string, ClientConnection>();
+  readonly #max: number;
   #accepted = 0;
   /** Resolves the promise of `empty`. */
   #resolveEmpty: (() => void) | null = null;
+
+  /** @param max the most connections at once */
+  constructor(max: number) {
+    this.#max = max;
+  }
 
   /** The connections that are open. */
   get size(): number {
@@ -22,22 +39,40 @@ export class HttpConnections {
     return this.#accepted;
   }
 
-  /** Adds a socket that was accepted. */
-  add(socket: Socket): void {
+  /**
+   * Adds a socket that was accepted. If there are too many, the connection is closed that can best be spared (see `IdleConnections`).
+   * @returns 'refused': none of the others could be spared
+   */
+  add(socket: Socket): 'added' | 'replaced another' | 'refused' {
     this.#accepted++;
     this.#sockets.add(socket);
+    const client = this.#idle.add(socket);
+    const peer = peerOf(socket);
+    this.#opening.set(peer, client);
     socket.once('close', () => {
       this.#sockets.delete(socket);
+      this.#idle.remove(client);
+      if (this.#opening.get(peer) === client) this.#opening.delete(peer);
       if (this.#sockets.size === 0) this.#resolveEmpty?.();
     });
+    const spared = this.#idle.size > this.#max ? this.#idle.longestIdle() : undefined;
+    if (spared === undefined) return 'added';
+    // Not counted from now on: the system closes the descriptor at once, and Node reports it later.
+    this.#idle.remove(spared);
+    spared.socket.destroy();
+    return spared === client ? 'refused' : 'replaced another';
   }
 
   /** Adds a socket that HTTP is read from. */
   open(socket: Socket): void {
     const unanswered = new Set<ServerResponse>();
-    this.#unanswered.set(socket, unanswered);
+    const peer = peerOf(socket);
+    const client = this.#opening.get(peer);
+    this.#opening.delete(peer);
+    if (client !== undefined) client.socket = socket;
+    this.#open.set(socket, { client, unanswered });
     socket.once('close', () => {
-      this.#unanswered.delete(socket);
+      this.#open.delete(socket);
       for (const response of unanswered) if (response.socket === null) response.destroy();
       // Node 20 and 22 emit 'close' on the response that has the socket, and not on those queued behind it. Later lines emit it
       // on each destroyed response, in the next tick. A response leaves the set with its 'close'.
@@ -49,18 +84,31 @@ export class HttpConnections {
 
   /** The responses of a connection that are not sent, in the order of their requests; undefined if it is not open. */
   unansweredOf(socket: Socket): Set<ServerResponse> | undefined {
-    return this.#unanswered.get(socket);
+    return this.#open.get(socket)?.unanswered;
+  }
+
+  /** Adds the response to a request until it is sent. */
+  begin(socket: Socket, response: ServerResponse): void {
+    const connection = this.#open.get(socket);
+    if (connection === undefined) return;
+    const { client, unanswered } = connection;
+    unanswered.add(response);
+    if (client !== undefined) this.#idle.busy(client);
+    response.once('close', () => {
+      unanswered.delete(response);
+      if (client !== undefined && unanswered.size === 0) this.#idle.idle(client);
+    });
   }
 
   /** Whether a response was begun before its request was complete. */
   isAnswered(socket: Socket): boolean {
-    for (const response of this.#unanswered.get(socket) ?? []) if (response.headersSent) return true;
+    for (const response of this.unansweredOf(socket) ?? []) if (response.headersSent) return true;
     return false;
   }
 
   /** Makes the last response that each connection waits for the last one of the connection. */
   endAfterAnswers(): void {
-    for (const unanswered of this.#unanswered.values()) {
+    for (const { unanswered } of this.#open.values()) {
       const last = lastOf(unanswered);
       if (last !== null) last.shouldKeepAlive = false;
     }
@@ -82,6 +130,10 @@ export class HttpConnections {
   destroy(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 export function lastOf(responses: Iterable<ServerResponse>): ServerResponse | null {

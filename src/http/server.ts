@@ -33,6 +33,7 @@ export type ServerOptions = Config['http'] & ListenOptions & HttpSecurity;
 
 const timeoutCheckMs = 1_000;
 const connectionsFull = 'there are as many HTTP connections as there may be (--http_connections_max, ulimit -n)';
+const replaced = `${connectionsFull}: an idle one was closed for a new one`;
 
 /** A listener is quiet when it has accepted no connection for this many turns of the event loop. */
 const quietTurns = 2;
@@ -63,7 +64,7 @@ export class HttpServer {
   readonly #site: Site;
   readonly #options: ServerOptions;
   readonly #observe: Observe;
-  readonly #connections = new HttpConnections();
+  readonly #connections: HttpConnections;
   readonly #pipelinedMemory: PipelinedMemory;
   readonly #headCheck: HeadCheck;
   readonly #refusals: Refusals;
@@ -74,6 +75,7 @@ export class HttpServer {
     this.#options = options;
     this.#site = site;
     this.#observe = observe;
+    this.#connections = new HttpConnections(options.httpConnectionsMax);
     this.#pipelinedMemory = new PipelinedMemory(options.pipelinedBytesMax);
     this.#headCheck = new HeadCheck(options.hostNames);
     this.#refusals = new Refusals(site, observe);
@@ -101,13 +103,11 @@ export class HttpServer {
       certificate === null
         ? createServer(serverOptions, take)
         : createTlsServer({ ...serverOptions, ...certificate, handshakeTimeout: options.requestTimeoutMs }, take);
-    this.#server.maxConnections = options.httpConnectionsMax;
     this.#server.setTimeout(options.httpIdleMs);
-    this.#server.on('connection', (socket: Socket) => this.#connections.add(socket));
+    this.#server.on('connection', (socket: Socket) => this.#accept(socket));
     const opened = certificate === null ? 'connection' : 'secureConnection';
     this.#server.on(opened, (socket: Socket) => this.#connections.open(socket));
     this.#server.on('checkExpectation', take);
-    this.#server.on('drop', () => observe({ type: 'http_connection_refused', reason: connectionsFull }));
     // Without a listener, Node closes the connection of a CONNECT without an answer.
     this.#server.on('connect', (_request, socket: Socket) => rawRefusals.refuseTunnel(socket));
     this.#server.on('clientError', (error, socket: Socket) => rawRefusals.refuseMalformed(error, socket));
@@ -197,6 +197,12 @@ export class HttpServer {
     }
   }
 
+  #accept(socket: Socket): void {
+    const accepted = this.#connections.add(socket);
+    if (accepted === 'refused') this.#observe({ type: 'http_connection_refused', reason: connectionsFull });
+    if (accepted === 'replaced another') this.#observe({ type: 'http_connection_replaced', reason: replaced });
+  }
+
   /**
    * Counts the unanswered requests of a connection, and closes the connection if there are too many.
    * @returns whether to serve the request now; if not, it is refused, or served in its turn
@@ -220,8 +226,7 @@ export class HttpServer {
       for (const earlier of unanswered) earlier.shouldKeepAlive = true;
       response.shouldKeepAlive = false;
     }
-    unanswered.add(response);
-    response.once('close', () => unanswered.delete(response));
+    this.#connections.begin(socket, response);
     if (before === null) return true;
     if (hasBody(request)) {
       // Its body is received now and counted as the memory of requests. The statement in it is run in its turn.

@@ -99,12 +99,12 @@ export class Lease extends EventEmitter<LeaseEvents> {
    * @param channel to a worker
    * @throws OpenRefusedError
    */
-  static async open(channel: LeaseChannel, login: Login, largeRowMemory: LargeRowMemory): Promise<Lease> {
-    const lease = new Lease(channel, login.user, largeRowMemory);
+  static async open(channel: LeaseChannel, login: Login, memory: LargeRowMemory, spillSlot: number): Promise<Lease> {
+    const lease = new Lease(channel, login.user, memory);
     const opened = new Promise<void>((resolve, reject) => {
       lease.#opening = { resolve, reject };
     });
-    channel.post({ type: 'open', login });
+    channel.post({ type: 'open', login, spillSlot });
     await opened;
     // Messages batched with `opened` are delivered before this await resumes.
     if (lease.isClosed) throw lostBeforeUse('it was lost as soon as it was opened');

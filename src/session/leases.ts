@@ -11,6 +11,7 @@ import { IdleLeases } from './idle-leases.ts';
 import { Lease } from './lease.ts';
 import { type BackoffListener, OpenBackoff } from './open-backoff.ts';
 import { OpenRefusedError, reachedLimitOf } from './open-refused-error.ts';
+import type { SpillUsers } from './spill-users.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 /** `connectionsPerUserMax` is never left to its default. */
@@ -25,6 +26,7 @@ export type LeasesOptions = Config['connections'] & {
   /** How long a login is retried while the database has no free connection. */
   readonly loginWaitMs: number;
   readonly largeRowMemory: LargeRowMemory;
+  readonly spillUsers: SpillUsers;
 };
 
 /** The owner of a connection. Only statements of the same user, password and schema share a connection. */
@@ -236,7 +238,9 @@ export class Leases extends EventEmitter<LeasesEvents> implements BackoffListene
     const login = { ...owner.login, database: owner.login.database ?? this.#options.defaultDatabase };
     let lease: Lease;
     try {
-      lease = await Lease.open(this.#workers.connect(login), login, this.#options.largeRowMemory);
+      const { largeRowMemory, spillUsers } = this.#options;
+      const channel = this.#workers.connect(login);
+      lease = await Lease.open(channel, login, largeRowMemory, spillUsers.slotFor(login.user, channel));
     } catch (error) {
       if (error instanceof OpenRefusedError) this.#refused(error, owner);
       throw error;

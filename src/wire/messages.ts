@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { Cause, Failure } from './failures.ts';
+import type { SpillTotals } from './spill-usage.ts';
 import type { Afterwards, Batch, Column, Outcome, SessionState, StatementRequest } from './statement.ts';
 
 /** The address of the database: a Unix socket, or a host and port. */
@@ -70,8 +71,8 @@ export interface SpillLimits {
   readonly folder: string;
   /** On disk, per statement; 0: never. */
   readonly bytesMax: number;
-  /** On disk, all statements together. */
-  readonly totalBytesMax: number;
+  /** All statements together. */
+  readonly total: SpillTotals;
   /** How long a statement must have been paused by its reader. */
   readonly waitMs: number;
 }
@@ -84,7 +85,8 @@ export type ToWorker =
   | { readonly type: 'ping' }
   /** Instead of `open`: kill statements that still run on lost connections. */
   | { readonly type: 'sweep'; readonly login: Login; readonly orphans: readonly Orphan[] }
-  | { readonly type: 'open'; readonly login: Login }
+  /** `spillSlot`: the user's slot in the spill usage (see `SpillUsage`). */
+  | { readonly type: 'open'; readonly login: Login; readonly spillSlot: number }
   | (StatementRequest & { readonly type: 'execute'; readonly statement: number; readonly after: Afterwards })
   | { readonly type: 'credit'; readonly statement: number; readonly bytes: number; readonly rows: number }
   | { readonly type: 'cancel'; readonly statement: number }

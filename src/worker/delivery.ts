@@ -1,6 +1,6 @@
 import type { SpillLimits } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
-import type { SpillUsage } from '../wire/spill-usage.ts';
+import type { UserSpillUsage } from '../wire/spill-usage.ts';
 import type { Batch } from '../wire/statement.ts';
 import { PendingBatches } from './pending-batches.ts';
 import { SpillFile } from './spill-file.ts';
@@ -59,7 +59,7 @@ export interface DeliveryHost {
 export class Delivery {
   readonly #host: DeliveryHost;
   readonly #limits: SpillLimits;
-  readonly #usage: SpillUsage;
+  readonly #usage: UserSpillUsage;
   #phase: DeliveryPhase = 'direct';
   /** The most rows of a batch on disk, which must fit into the reader's buffer when it is read back. */
   readonly #rowsMax: number;
@@ -83,7 +83,7 @@ export class Delivery {
   /** See `end`; null once it was called. */
   #report: ((rowsToCome: number) => void) | null = null;
 
-  constructor(creditBytes: number, creditRows: number, limits: SpillLimits, usage: SpillUsage, host: DeliveryHost) {
+  constructor(creditBytes: number, creditRows: number, limits: SpillLimits, usage: UserSpillUsage, host: DeliveryHost) {
     this.#creditBytes = creditBytes;
     this.#creditRows = creditRows;
     this.#rowsMax = Math.max(creditRows, diskRowsMin);
@@ -196,7 +196,7 @@ export class Delivery {
     const file = this.#file;
     // The space of batches that were read is only freed with the whole file.
     const isFull = (file?.bytes ?? 0) + bytes > this.#limits.bytesMax || (file?.unread ?? 0) >= extentsMax;
-    if (isFull || !this.#usage.reserve(bytes)) {
+    if (isFull || !this.#usage.reserve(bytes, file === null ? 1 : 0)) {
       this.#reportUnwritten();
       if (!isFull) this.#retryWrite();
       return;
@@ -206,7 +206,7 @@ export class Delivery {
       () => this.#written(batch),
       (error: NodeJS.ErrnoException) => {
         this.#isWriting = false;
-        this.#usage.release(bytes);
+        this.#usage.release(bytes, this.#file === null ? 1 : 0);
         // Before the end of the statement, pending batches that cannot be written would pause the database indefinitely.
         this.#hasWriteFailed = this.#phase === 'draining';
         if (this.#hasWriteFailed) {
@@ -339,9 +339,9 @@ export class Delivery {
     const file = this.#file;
     this.#file = null;
     if (file === null) return;
-    this.#usage.release(file.bytes);
+    this.#usage.release(file.bytes, 0);
     // Nobody needs the content any more, so an error loses nothing.
-    file.close().catch(() => {});
+    void Promise.allSettled([file.close()]).then(() => this.#usage.release(0, 1));
   }
 
   #moveTo(phase: DeliveryPhase): void {

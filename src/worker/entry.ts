@@ -17,13 +17,13 @@ export default async function serve(task: ThreadTask): Promise<void> {
   const parts: ThreadParts = {
     adminPools: new Map<string, AdminPool>(),
     watchdog: new Watchdog(limits),
-    spillUsage: new SpillUsage(spillUsage, limits.spill.totalBytesMax, slot),
+    spillUsage: new SpillUsage(spillUsage, limits.spill.total, slot),
   };
   new Link<FromWorker, ToWorker>(task.port, (channel) => {
     channel.once('message', (message) => {
       if (message.type === 'ping') answerPings(channel);
       else if (message.type === 'sweep') void sweep(channel, message, task, parts.adminPools);
-      else if (message.type === 'open') void new Executor(channel, message.login, { address, limits }, parts).open();
+      else if (message.type === 'open') void new Executor(channel, message, { address, limits }, parts).open();
     });
   });
   await once(task.port, 'close');

@@ -1,7 +1,7 @@
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
-import type { SpillUsage } from '../wire/spill-usage.ts';
+import type { SpillUsage, UserSpillUsage } from '../wire/spill-usage.ts';
 import { AdminPool } from './admin-pool.ts';
 import { ColumnsRefs } from './columns-refs.ts';
 import { Connection } from './connection.ts';
@@ -50,7 +50,7 @@ const transitions: Transitions<ExecutorPhase> = {
  */
 export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, Watched {
   readonly limits: WorkerLimits;
-  readonly spillUsage: SpillUsage;
+  readonly spillUsage: UserSpillUsage;
   readonly columnsRefs = new ColumnsRefs();
   readonly #channel: Channel<FromWorker, ToWorker>;
   readonly #login: Login;
@@ -74,14 +74,14 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
 
   constructor(
     channel: Channel<FromWorker, ToWorker>,
-    login: Login,
+    { login, spillSlot }: Pick<ToWorker & { type: 'open' }, 'login' | 'spillSlot'>,
     { address, limits }: Pick<ThreadTask, 'address' | 'limits'>,
     thread: ThreadParts,
   ) {
     this.#channel = channel;
     this.#login = login;
     this.limits = limits;
-    this.spillUsage = thread.spillUsage;
+    this.spillUsage = thread.spillUsage.ofUser(spillSlot);
     this.#adminPools = thread.adminPools;
     this.#watchdog = thread.watchdog;
     this.#connectOptions = {

@@ -1,5 +1,5 @@
 import type { ColumnsRef, FromWorker, StatementUpdate, WorkerLimits } from '../wire/messages.ts';
-import type { SpillUsage } from '../wire/spill-usage.ts';
+import type { UserSpillUsage } from '../wire/spill-usage.ts';
 import type { Batch, Column, GzipRequest, StatementRequest } from '../wire/statement.ts';
 import { deflated } from './deflate.ts';
 import { Delivery, type DeliveryHost } from './delivery.ts';
@@ -32,7 +32,7 @@ export interface RowSource {
 /** The executor of the statement. */
 export interface RowOutputHost {
   readonly limits: Pick<WorkerLimits, 'rowBytesMax' | 'columnsMax' | 'spill'>;
-  readonly spillUsage: SpillUsage;
+  readonly spillUsage: UserSpillUsage;
   /** @param transfer memory that is transferred instead of copied */
   post(message: StatementUpdate | (FromWorker & { type: 'large_row' | 'unwritten' }), transfer?: ArrayBuffer): void;
   readonly columnsRefs: { refTo(columns: readonly Column[]): ColumnsRef };

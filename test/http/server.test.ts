@@ -395,6 +395,112 @@ t.test('an idle connection is closed', async (t) => {
   t.same(silent.replies, []);
 });
 
+/** Sends a request on a new connection, which stays open. */
+async function visit(t: Test, url: string, target = '/health', localAddress = '127.0.0.1') {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress });
+  t.teardown(() => socket.destroy());
+  const visitor = { socket, replies: 0, isClosed: false };
+  socket.on('error', () => {});
+  socket.on('data', (chunk) => {
+    visitor.replies += chunk.toString().split('HTTP/1.1 200').length - 1;
+  });
+  socket.once('close', () => {
+    visitor.isClosed = true;
+  });
+  socket.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+  if (target === '/health') await until(() => visitor.replies > 0 || visitor.isClosed);
+  return visitor;
+}
+
+/** Answers all requests but those for a query. */
+function answerHealth({ name }: SeenRoute, _request: IncomingMessage, response: ServerResponse): void {
+  if (name === 'health') replyText(response, 200, 'ok');
+}
+
+t.test('at the limit of connections, a new one replaces the one that has been idle for the longest', async (t) => {
+  const { url, server, seen, events } = await start(t, answerHealth, { httpConnectionsMax: 3 });
+  const first = await visit(t, url);
+  const waiting = await visit(t, url, '/v1/query/1');
+  await until(() => seen.some(({ name }) => name === 'stats'));
+  const second = await visit(t, url);
+  // From now on, the other one has been idle for longer.
+  first.socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  await until(() => first.replies === 2);
+  const third = await visit(t, url);
+  await until(() => second.isClosed);
+  t.strictSame([first.isClosed, waiting.isClosed, third.replies], [false, false, 1]);
+  const silent = connectTo(url);
+  t.teardown(() => silent.destroy());
+  await until(() => first.isClosed);
+  const fourth = await visit(t, url);
+  await until(() => third.isClosed);
+  t.strictSame([waiting.isClosed, fourth.replies], [false, 1], 'connections without a request are idle, too');
+  await until(() => server.connections === 3);
+  t.strictSame(
+    events.map(({ type }) => type),
+    ['http_connection_replaced', 'http_connection_replaced', 'http_connection_replaced'],
+  );
+});
+
+t.test('at the limit of connections, the address with the most of them loses one first', linuxOnly, async (t) => {
+  const { url } = await start(t, answerHealth, { httpConnectionsMax: 5 });
+  const oldest = await visit(t, url, '/health', '127.0.0.2');
+  const greedy: Awaited<ReturnType<typeof visit>>[] = [];
+  for (let count = 0; count < 4; count++) greedy.push(await visit(t, url));
+  for (let count = 0; count < 6; count++) greedy.push(await visit(t, url));
+  const other = await visit(t, url, '/health', '127.0.0.3');
+  t.equal(other.replies, 1);
+  await until(() => greedy.filter(({ isClosed }) => isClosed).length === 7);
+  t.strictSame([oldest.isClosed, other.isClosed], [false, false]);
+  t.equal(greedy.at(-1)?.isClosed, false);
+});
+
+t.test('if no connection is idle at the limit, the new one is refused', async (t) => {
+  const { url, seen, events } = await start(t, answerHealth, { httpConnectionsMax: 2 });
+  const waiting = [await visit(t, url, '/v1/query/1'), await visit(t, url, '/v1/query/2')];
+  await until(() => seen.length === 2);
+  const refused = await visit(t, url);
+  t.strictSame([refused.isClosed, refused.replies], [true, 0]);
+  t.ok(waiting.every(({ isClosed }) => !isClosed));
+  t.match(events, [{ type: 'http_connection_refused', reason: /--http_connections_max/ }]);
+});
+
+t.test('with TLS, connections during the handshake are replaced, too, and those with a request are not', async (t) => {
+  const certificate = await makeCertificate(t);
+  const { url, seen } = await start(t, answerHealth, { certificate, httpConnectionsMax: 3 });
+  const { hostname: host, port: portText } = new URL(url);
+  const port = Number(portText);
+  const ask = (target: string) => {
+    const socket = connectTls({ host, port, ca: certificate.cert });
+    const client = { socket, text: '', isClosed: false };
+    t.teardown(() => socket.destroy());
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => {
+      client.text += chunk.toString();
+    });
+    socket.once('close', () => {
+      client.isClosed = true;
+    });
+    socket.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    return client;
+  };
+  const waiting = ask('/v1/query/1');
+  await until(() => seen.length === 1);
+  const idle = ask('/health');
+  await until(() => idle.text.includes('200 OK'));
+  const silent = connect(port, host).on('error', () => {});
+  t.teardown(() => silent.destroy());
+  const silentClosed = once(silent, 'close');
+  await once(silent, 'connect');
+  const next = ask('/health');
+  await until(() => next.text.includes('200 OK'));
+  await until(() => idle.isClosed);
+  const last = ask('/health');
+  await until(() => last.text.includes('200 OK'));
+  await silentClosed;
+  t.strictSame([waiting.isClosed, next.isClosed], [false, false]);
+});
+
 t.test('a client that continues to send a refused body can read the refusal', async (t) => {
   const { url } = await start(t, async (_route, request, response) => {
     if (request.method === 'GET') throw httpErrors.notFound('nothing');

@@ -195,7 +195,7 @@ t.test(
       '20',
       '--logins_max',
       '4',
-      '--unread_per_user_max',
+      '--spill_files_max',
       '20',
     ];
     const sluice = await startSluice(args, {}, ['prlimit', '--nofile=600:600']);

@@ -3,6 +3,7 @@ import type { ServiceEvent } from '#src/events.js';
 import { Accounts, type AccountsOptions, BlockedError } from '#src/session/accounts.js';
 import { Leases } from '#src/session/leases.js';
 import { OpenRefusedError } from '#src/session/open-refused-error.js';
+import { SpillUsers } from '#src/session/spill-users.js';
 import type { Refusal } from '#src/wire/messages.js';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { FakeLargeRows, FakeWorkers } from './fake-workers.ts';
@@ -21,6 +22,7 @@ function openAccounts(t: Test, options: Partial<AccountsOptions> = {}) {
       connectionAgeMs: 60_000,
       loginWaitMs: 60_000,
       largeRowMemory: new FakeLargeRows(),
+      spillUsers: new SpillUsers(8),
     },
     workers.pool,
     () => {},

@@ -19,7 +19,7 @@ function batchOf(rows: number): Batch {
 async function openLease(t: Test): Promise<{ lease: Lease; connection: FakeConnection; largeRows: FakeLargeRows }> {
   const workers = new FakeWorkers();
   const largeRows = new FakeLargeRows();
-  const lease = await Lease.open(workers.connect(), anna, largeRows);
+  const lease = await Lease.open(workers.connect(), anna, largeRows, 0);
   t.teardown(() => {
     lease.close();
     workers.close();
@@ -341,7 +341,7 @@ t.test('a refused login rejects with the refusal', async (t) => {
   t.teardown(() => workers.close());
   const refusal = { kind: 'denied' as const, failure: { code: 1045, sqlstate: '28000', message: 'no' } };
   workers.refusalFor = () => refusal;
-  const error = await Lease.open(workers.connect(), anna, new FakeLargeRows()).catch((error: unknown) => error);
+  const error = await Lease.open(workers.connect(), anna, new FakeLargeRows(), 0).catch((error: unknown) => error);
   t.ok(error instanceof OpenRefusedError);
   t.strictSame((error as OpenRefusedError).refusal, refusal);
 });
@@ -349,7 +349,7 @@ t.test('a refused login rejects with the refusal', async (t) => {
 t.test('a thread that dies while the connection is opened rejects as unavailable', async (t) => {
   const workers = new FakeWorkers();
   workers.refusalFor = () => 'later';
-  const opening = Lease.open(workers.connect(), anna, new FakeLargeRows());
+  const opening = Lease.open(workers.connect(), anna, new FakeLargeRows(), 0);
   (await workers.connection(0)).die();
   await t.rejects(opening, { name: 'OpenRefusedError', message: 'its worker thread ended' });
 });

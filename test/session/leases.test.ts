@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
 import { Lease } from '#src/session/lease.js';
 import { type LeaseOwner, Leases, type LeasesOptions } from '#src/session/leases.js';
+import { SpillUsers } from '#src/session/spill-users.js';
 import type { Refusal } from '#src/wire/messages.js';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { isPending } from '../support/turns.ts';
@@ -40,6 +41,7 @@ function openLeases(t: Test, options: Partial<LeasesOptions> = {}): Opened {
       connectionAgeMs: 60_000,
       loginWaitMs: 60_000,
       largeRowMemory: new FakeLargeRows(),
+      spillUsers: new SpillUsers(8),
       ...options,
     },
     workers.pool,

@@ -14,7 +14,7 @@ interface Opened {
 
 async function openSession(t: Test, idleMs: number, queueMax = 8): Promise<Opened> {
   const workers = new FakeWorkers();
-  const lease = await Lease.open(workers.connect(), anna, new FakeLargeRows());
+  const lease = await Lease.open(workers.connect(), anna, new FakeLargeRows(), 0);
   const ends: { reuse: boolean; reason: string }[] = [];
   const keep = idleMs > 0 ? 'always' : 'never';
   const session = new Session({ id: 's', owner: 'anna', keep, idleMs, queueMax, client: null }, lease, {

@@ -4,6 +4,7 @@ import type { ServiceEvent } from '#src/events.js';
 import { Leases } from '#src/session/leases.js';
 import type { Session } from '#src/session/session.js';
 import { Sessions, type SessionsOptions } from '#src/session/sessions.js';
+import { SpillUsers } from '#src/session/spill-users.js';
 import type { SessionState } from '#src/wire/statement.js';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { FakeLargeRows, FakeWorkers, outcome, Recorder, request } from './fake-workers.ts';
@@ -26,6 +27,7 @@ function openSessions(t: Test, options: Partial<SessionsOptions> = {}): Opened {
       connectionAgeMs: 60_000,
       loginWaitMs: 60_000,
       largeRowMemory: new FakeLargeRows(),
+      spillUsers: new SpillUsers(8),
     },
     workers.pool,
     () => {},

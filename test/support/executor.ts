@@ -27,6 +27,7 @@ import type { AdminPool } from '#src/worker/admin-pool.js';
 import { Executor } from '#src/worker/executor.js';
 import { Watchdog } from '#src/worker/watchdog.js';
 import type { DatabaseServer } from './servers.ts';
+import { unshared } from './spill.ts';
 import { until } from './until.ts';
 
 const MiB = 1024 * 1024;
@@ -70,7 +71,7 @@ export class Peer {
   /** Whether memory for large rows is granted as soon as it is asked for. */
   grantsLargeRows = true;
 
-  constructor(channel: Channel<ToWorker, FromWorker>, spillUsage = SpillUsage.forThreads(1, 0)) {
+  constructor(channel: Channel<ToWorker, FromWorker>, spillUsage = SpillUsage.forThreads(1, unshared(0))) {
     this.channel = channel;
     this.spillUsage = spillUsage;
     channel.on('message', (message) => this.#take(message));
@@ -154,7 +155,7 @@ export class Peer {
 }
 
 /** Rows wait for their reader in the database, however long that takes. */
-export const noSpill: SpillLimits = { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 };
+export const noSpill: SpillLimits = { folder: '', bytesMax: 0, total: unshared(0), waitMs: 0 };
 
 export function task(server: DatabaseServer, database: string | null, limits: Partial<WorkerLimits> = {}) {
   const login: Login = { user: 'root', password: '', database };
@@ -178,14 +179,14 @@ export function task(server: DatabaseServer, database: string | null, limits: Pa
 
 /** An executor in this thread that opens its connection, and the other end of its channel. */
 export function startExecutor(t: Test, { address, login, limits }: ReturnType<typeof task>): Peer {
-  const spillUsage = SpillUsage.forThreads(1, limits.spill.totalBytesMax);
+  const spillUsage = SpillUsage.forThreads(1, limits.spill.total);
   const { port1, port2 } = new MessageChannel();
   const link = new Link<ToWorker, FromWorker>(port1);
   const adminPools = new Map<string, AdminPool>();
   new Link<FromWorker, ToWorker>(port2, (channel) => {
     void new Executor(
       channel,
-      login,
+      { login, spillSlot: 0 },
       { address, limits },
       { adminPools, spillUsage, watchdog: new Watchdog(limits) },
     ).open();
@@ -197,7 +198,7 @@ export function startExecutor(t: Test, { address, login, limits }: ReturnType<ty
     for (const pool of adminPools.values()) pool.close();
   });
   const peer = new Peer(link.open(), spillUsage);
-  peer.post({ type: 'open', login });
+  peer.post({ type: 'open', login, spillSlot: 0 });
   return peer;
 }
 

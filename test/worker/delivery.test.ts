@@ -8,6 +8,7 @@ import { SpillUsage } from '#src/wire/spill-usage.js';
 import type { Batch } from '#src/wire/statement.js';
 import { Delivery } from '#src/worker/delivery.js';
 import { pick, type Random, seeded } from '../support/random.ts';
+import { unshared } from '../support/spill.ts';
 import { until } from '../support/until.ts';
 
 const KiB = 1024;
@@ -58,7 +59,7 @@ class Stage {
     this.usage = usage;
     this.creditBytes = creditBytes;
     this.creditRows = creditRows;
-    this.delivery = new Delivery(creditBytes, creditRows, limits, usage, {
+    this.delivery = new Delivery(creditBytes, creditRows, limits, usage.ofUser(0), {
       deliver: (batch, fromDisk) => this.#post(batch, fromDisk),
       spilled: (rows, bytes) => this.#spilled(rows, bytes),
       unwritten: (bytes) => this.unwritten.push(bytes),
@@ -144,7 +145,8 @@ class Stage {
     if (mustPause && !this.paused) this.faults.push('the database is running without room');
     if (!mayPause && this.paused) this.faults.push('the database is paused although there is room');
     if (this.delivery.isPaused !== this.paused) this.faults.push('isPaused is wrong');
-    if (this.usage.bytes > this.limits.totalBytesMax) this.faults.push('the disk limit of all statements is exceeded');
+    if (this.usage.bytes > this.limits.total.bytes.max)
+      this.faults.push('the disk limit of all statements is exceeded');
     if (this.diskBytes > this.limits.bytesMax) this.faults.push('the disk limit of one statement is exceeded');
   }
 
@@ -187,11 +189,11 @@ class Stage {
 }
 
 function limitsOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
-  return { folder: changed.folder ?? t.testdir(), bytesMax: GiB, totalBytesMax: GiB, waitMs: 0, ...changed };
+  return { folder: changed.folder ?? t.testdir(), bytesMax: GiB, total: unshared(GiB), waitMs: 0, ...changed };
 }
 
-function usageOf({ totalBytesMax }: SpillLimits): SpillUsage {
-  return SpillUsage.forThreads(1, totalBytesMax);
+function usageOf({ total }: SpillLimits): SpillUsage {
+  return SpillUsage.forThreads(1, total);
 }
 
 /** A delivery that spills, because its reader takes a single row. */
@@ -354,13 +356,13 @@ t.test('a batch larger than the disk limit waits in memory, and so do those behi
 });
 
 t.test('at the disk limit of all statements it waits until others free space', async (t) => {
-  const stage = await spilling(t, { totalBytesMax: 10_000 });
-  t.equal(stage.usage.reserve(9_500), true);
+  const stage = await spilling(t, { total: unshared(10_000) });
+  t.equal(stage.usage.ofUser(0).reserve(9_500, 0), true);
   stage.send(1_000);
   stage.send(1_000);
   await delay(20);
   t.equal(stage.spilledRows, 0);
-  stage.usage.release(9_500);
+  stage.usage.ofUser(0).release(9_500, 0);
   await until(() => stage.spilledRows === 2);
   t.equal(stage.usage.bytes, 2_000);
   stage.close();
@@ -369,13 +371,13 @@ t.test('at the disk limit of all statements it waits until others free space', a
 });
 
 t.test('it tries to spill again after a reader has taken some rows and stopped', async (t) => {
-  const stage = await spilling(t, { totalBytesMax: 10_000 });
-  t.equal(stage.usage.reserve(9_500), true);
+  const stage = await spilling(t, { total: unshared(10_000) });
+  t.equal(stage.usage.ofUser(0).reserve(9_500, 0), true);
   for (let batch = 0; batch < 3; batch++) stage.send(1_000);
   await delay(20);
   stage.credit(100 + 1_000, 0);
   t.equal(stage.posted.length, 3, 'two batches came from memory');
-  stage.usage.release(9_500);
+  stage.usage.ofUser(0).release(9_500, 0);
   await until(() => stage.spilledRows === 1).catch(() => t.fail('the third batch is never written to disk'));
   stage.close();
 });
@@ -427,13 +429,13 @@ t.test('a folder that cannot be created fails the delivery once, and nothing is 
 t.test('a failed write after the end of the statement loses nothing: the rows are in memory', async (t) => {
   for (const isWaiting of [false, true]) {
     const folder = join(t.testdir({ file: '' }), 'file', 'spill');
-    const stage = await spilling(t, { folder, totalBytesMax: 10_000 });
-    if (isWaiting) t.equal(stage.usage.reserve(9_500), true);
+    const stage = await spilling(t, { folder, total: unshared(10_000) });
+    if (isWaiting) t.equal(stage.usage.ofUser(0).reserve(9_500, 0), true);
     for (let batch = 0; batch < 3; batch++) stage.send(1_000);
     stage.end();
     if (isWaiting) {
       t.equal(stage.rowsToCome, 3, 'the end is reported although there is no room');
-      stage.usage.release(9_500);
+      stage.usage.ofUser(0).release(9_500, 0);
     } else {
       await until(() => stage.rowsToCome === 3);
     }
@@ -474,23 +476,24 @@ t.test('in any order of events, each batch is delivered once, in order, unchange
   const isEnough = (run: number): boolean => run >= 60 && Object.values(seen).every((count) => count > 0);
   for (let run = 0; !isEnough(run) && run < 600; run++) {
     const totalBytesMax = pick(random, [300 * KiB, 3_000 * KiB, GiB, GiB]);
-    const usage = SpillUsage.forThreads(1, totalBytesMax);
+    const total = unshared(totalBytesMax);
+    const usage = SpillUsage.forThreads(1, total);
     const folder = t.testdir();
     const stages = Array.from({ length: 1 + random(3) }, () => {
       const bytesMax = pick(random, [0, 100 * KiB, 1_000 * KiB, GiB, GiB, GiB]);
-      const limits = { folder, bytesMax, totalBytesMax, waitMs: pick(random, [0, 0, 0, 3]) };
+      const limits = { folder, bytesMax, total, waitMs: pick(random, [0, 0, 0, 3]) };
       return new Stage(limits, usage, 1 + random(50 * KiB), 1 + random(300));
     });
     // Other files take disk space and free it.
     let others = 0;
     const crowd = setInterval(() => {
-      if (others > 0) usage.release(others);
+      if (others > 0) usage.ofUser(0).release(others, 0);
       others = random(2) === 0 ? random(totalBytesMax) : 0;
-      if (others > 0 && !usage.reserve(others)) others = 0;
+      if (others > 0 && !usage.ofUser(0).reserve(others, 0)) others = 0;
     }, 30);
     await Promise.all(stages.map((stage) => play(stage, random, run % 4 === 3)));
     clearInterval(crowd);
-    usage.release(others);
+    usage.ofUser(0).release(others, 0);
     for (const stage of stages) {
       if (stage.faults.length > 0) {
         t.strictSame(stage.faults.slice(0, 5), [], `run ${run}, ${JSON.stringify(stage.limits)}`);
@@ -503,7 +506,9 @@ t.test('in any order of events, each batch is delivered once, in order, unchange
       seen.toCome += stage.rowsToCome ?? 0;
       if (stage.pendingMost > pendingBytesMax) seen.full++;
     }
-    await until(() => usage.bytes === 0).catch(() => t.fail(`round ${run}: ${usage.bytes} bytes are not freed`));
+    await until(() => usage.bytes === 0 && usage.files === 0).catch(() =>
+      t.fail(`round ${run}: ${usage.bytes} bytes in ${usage.files} files are not freed`),
+    );
     const left = await openFiles(folder);
     if (left.length > 0) t.fail(`run ${run}: ${left.length} files are open`);
   }

@@ -13,6 +13,7 @@ import { open, Peer, processCount, type Reported, runs, startExecutor, task, uni
 import { figure } from '../support/form.ts';
 import { seeded } from '../support/random.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
+import { unshared } from '../support/spill.ts';
 import { until } from '../support/until.ts';
 
 // Both servers share the machine with other processes.
@@ -882,11 +883,11 @@ for (const server of await sharedServers()) {
       const { port1, port2 } = new MessageChannel();
       const link = new Link<ToWorker, FromWorker>(port1);
       const { address, limits } = task(server, null);
-      const spillUsage = SpillUsage.forThreads(1, 0).shared;
+      const spillUsage = SpillUsage.forThreads(1, unshared(0)).shared;
       const served = serve({ port: port2, address, limits, slot: 0, spillUsage });
       const peers = [0, 1].map(() => {
         const peer = new Peer(link.open());
-        peer.post({ type: 'open', login: { user: 'root', password: '', database: null } });
+        peer.post({ type: 'open', login: { user: 'root', password: '', database: null }, spillSlot: 0 });
         return peer;
       }) as [Peer, Peer];
       await until(() => peers.every(({ messages }) => messages.length > 0));
@@ -902,7 +903,7 @@ for (const server of await sharedServers()) {
         [{ user: 'root', password: '', database: uniqueName() }, 'database', 1049],
       ] as const) {
         const other = new Peer(link.open());
-        other.post({ type: 'open', login });
+        other.post({ type: 'open', login, spillSlot: 0 });
         await until(() => other.closed);
         t.equal(other.messages.length, 1);
         t.match(other.messages[0], { type: 'refused', refusal: { kind, failure: { code } } });
@@ -916,7 +917,7 @@ for (const server of await sharedServers()) {
 /** Rows go to disk as soon as they wait for their reader. */
 function spillOf(t: Test, changed: Partial<SpillLimits> = {}): SpillLimits {
   const folder = changed.folder ?? t.testdir();
-  return { folder, bytesMax: 1024 * MiB, totalBytesMax: 1024 * MiB, waitMs: 0, ...changed };
+  return { folder, bytesMax: 1024 * MiB, total: unshared(1024 * MiB), waitMs: 0, ...changed };
 }
 
 function rowsToCome({ end }: Reported): number {

@@ -20,6 +20,7 @@ import { figure } from '../support/form.ts';
 import { rowReader } from '../support/mysql2-rows.ts';
 import { invalidText, pick, type Random, randomBytes, seeded } from '../support/random.ts';
 import { binaryRowPayload, encodedString, rowPayload } from '../support/row-packets.ts';
+import { unshared } from '../support/spill.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(540_000);
@@ -134,8 +135,12 @@ class ByExecution extends Reading {
         },
       },
       {
-        limits: { rowBytesMax, columnsMax: 8_192, spill: { folder: '', bytesMax: 0, totalBytesMax: 0, waitMs: 0 } },
-        spillUsage: SpillUsage.forThreads(1, 0),
+        limits: {
+          rowBytesMax,
+          columnsMax: 8_192,
+          spill: { folder: '', bytesMax: 0, total: unshared(0), waitMs: 0 },
+        },
+        spillUsage: SpillUsage.forThreads(1, unshared(0)).ofUser(0),
         post: (message, transfer) => this.#receive(structuredClone(message, { transfer: transfer ? [transfer] : [] })),
         columnsRefs: { refTo: () => ({ number: 0 }) },
         stop: () => {

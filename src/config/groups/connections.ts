@@ -7,7 +7,7 @@ export const connections = {
       default: 128,
       min: 1,
       max: 100_000,
-      help: 'Database connections at once.',
+      help: 'Database connections at once. The limit is lower if the file descriptors (ulimit -n) suffice for fewer only.',
     }),
     connections_per_user_max: count('connections', {
       default: 0,

@@ -1,4 +1,4 @@
-import { bytes, GiB, milliseconds, TiB, text } from '../option.ts';
+import { bytes, count, GiB, milliseconds, TiB, text } from '../option.ts';
 
 export const disk = {
   title: 'Disk',
@@ -21,6 +21,23 @@ export const disk = {
       min: 0,
       max: TiB,
       help: 'Rows of all queries that are kept on disk.',
+    }),
+    spill_bytes_per_user_max: bytes({
+      default: 0,
+      min: 0,
+      max: TiB,
+      total: 'spill_total_bytes_max',
+      help:
+        'Rows of the queries of one user that are kept on disk. The limit is lower while other users use much. 0 means ' +
+        'three quarters of --spill_total_bytes_max.',
+    }),
+    spill_files_max: count('files', {
+      default: 2_000,
+      min: 1,
+      max: 1_000_000,
+      help:
+        'Queries whose rows are kept on disk at once: each takes a file. One user may have three quarters of them. The ' +
+        'limit is lower if the file descriptors (ulimit -n) suffice for fewer only.',
     }),
     spill_wait_ms: milliseconds({
       default: 100,

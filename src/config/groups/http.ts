@@ -7,7 +7,9 @@ export const http = {
       default: 20_000,
       min: 1,
       max: 1_000_000,
-      help: 'HTTP connections at once. The limit is lower if the file descriptors (ulimit -n) suffice for fewer only.',
+      help:
+        'HTTP connections at once. A new one replaces an idle one. The limit is lower if the file descriptors (ulimit -n) ' +
+        'suffice for fewer only.',
     }),
     http_idle_secs: seconds({
       default: 120,
