@@ -1,11 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import type { Engine } from '../engine/engine.ts';
+import { EncodedText } from '../http/encoded-text.ts';
 import { isDeflated } from '../http/gzip.ts';
 import { httpErrors } from '../http/http-error.ts';
 import { type BodyParts, type Reply, reply, replyPage } from '../http/reply.ts';
 import type { Page } from '../query/pages.ts';
 import type { Query } from '../query/query.ts';
-import type { RequestMemory } from '../query/request-memory.ts';
+import type { RequestMemory, RequestReservation } from '../query/request-memory.ts';
 import { isHolding } from '../query/ring.ts';
 import { countedPageBytesMin } from '../query/row-buffer.ts';
 import { RequestAbortedError } from '../refusal-error.ts';
@@ -17,12 +18,19 @@ const countedTextBytesMin = 16 * 1024;
 /** How the first answer about a query differs from the others: it tells the client the query's id. */
 export type AnsweredMethod = 'POST' | 'GET';
 
+/** The memory of a text that answers share, and how many of them are on their way. */
+interface SharedText {
+  readonly reservation: RequestReservation;
+  answers: number;
+}
+
 /** Writes answers, waits for the pages in them, and counts the memory that they hold until they have left. */
 export class AnswerWriter {
   readonly #engine: Engine;
   readonly #requestMemory: RequestMemory;
   readonly #defaultReplies: QueryReplies;
   readonly #replies = new WeakMap<Query, QueryReplies>();
+  readonly #sharedTexts = new Map<EncodedText, SharedText>();
 
   /** @param defaultReplies for queries of which `setReplies` says nothing */
   constructor(engine: Engine, requestMemory: RequestMemory, defaultReplies: QueryReplies) {
@@ -74,8 +82,9 @@ export class AnswerWriter {
     await replyPage(response, body, acceptsGzip, headers);
   }
 
-  /** @throws RequestMemoryError */
+  /** @throws RequestMemoryError, RequestAbortedError */
   write(user: string, response: ServerResponse, answer: Reply): void {
+    if (response.destroyed) throw new RequestAbortedError('the client went away before it was answered');
     this.#countText(user, answer.body, response);
     reply(response, answer);
   }
@@ -112,11 +121,34 @@ export class AnswerWriter {
    */
   #countText(user: string, body: BodyParts, response: ServerResponse, otherBytes = 0, mustAnswer = false): void {
     let bytes = otherBytes;
-    for (const part of body) if (typeof part === 'string') bytes += part.length;
+    for (const part of body) {
+      if (typeof part === 'string') bytes += part.length;
+      else if (part instanceof EncodedText) this.#countSharedText(user, part, response, mustAnswer);
+    }
     if (bytes < countedTextBytesMin) return;
-    const memory = this.#requestMemory;
-    const reservation = mustAnswer ? memory.count(user, bytes) : memory.reserve(user, bytes);
+    const reservation = this.#reserve(user, bytes, mustAnswer);
     response.once('close', () => reservation.release());
+  }
+
+  /** Counts a text once while answers with it are on their way. The query that it is of may be removed meanwhile. */
+  #countSharedText(user: string, text: EncodedText, response: ServerResponse, mustAnswer: boolean): void {
+    const shared = this.#sharedTexts.get(text) ?? {
+      reservation: this.#reserve(user, text.length, mustAnswer),
+      answers: 0,
+    };
+    shared.answers++;
+    this.#sharedTexts.set(text, shared);
+    response.once('close', () => {
+      shared.answers--;
+      if (shared.answers > 0) return;
+      shared.reservation.release();
+      this.#sharedTexts.delete(text);
+    });
+  }
+
+  #reserve(user: string, bytes: number, mustAnswer: boolean): RequestReservation {
+    const memory = this.#requestMemory;
+    return mustAnswer ? memory.count(user, bytes) : memory.reserve(user, bytes);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { BodyParts, Reply } from '../http/reply.ts';
 import type { QueryIdentity } from '../query/identity.ts';
 import type { Page, Snapshot } from '../query/pages.ts';
-import type { Deflated, SessionState } from '../wire/statement.ts';
+import type { SessionState } from '../wire/statement.ts';
 
 /** The facts for an answer, beside a page or a snapshot. */
 export interface QueryFacts {
@@ -22,10 +22,10 @@ export interface QueryReplies {
 }
 
 /** Rows between the parts of a body that come before and behind them. */
-export function aroundRows(before: string, page: Page, after: string): BodyParts {
-  const parts: (string | Uint8Array | Deflated)[] = [before];
+export function aroundRows(before: BodyParts, page: Page, after: string): BodyParts {
+  const parts = [...before];
   for (const piece of page.rows.pieces) {
-    if (parts.length > 1) parts.push(',');
+    if (parts.length > before.length) parts.push(',');
     parts.push(piece);
   }
   parts.push(after);

@@ -1,9 +1,10 @@
 import { promisify } from 'node:util';
 import { constants, crc32, inflateRaw } from 'node:zlib';
 import type { Deflated } from '../wire/statement.ts';
+import { EncodedText } from './encoded-text.ts';
 
 /** A part of a gzip member: plain, or compressed already. */
-export type GzipPart = string | Uint8Array | Deflated;
+export type GzipPart = string | Uint8Array | EncodedText | Deflated;
 
 /**
  * The rest of a longer Accept-Encoding is ignored: clients name some ten codings, and parsing thousands would take
@@ -30,7 +31,7 @@ export function isDeflated(part: GzipPart): part is Deflated {
 const inflateRawInBackground = promisify(inflateRaw);
 
 /** The same parts for a client that does not accept gzip. They are inflated on libuv's threads. */
-export function inflated(parts: readonly GzipPart[]): Promise<(string | Uint8Array)[]> {
+export function inflated(parts: readonly GzipPart[]): Promise<(string | Uint8Array | EncodedText)[]> {
   return Promise.all(
     parts.map((part) =>
       isDeflated(part) ? inflateRawInBackground(part.bytes, { finishFlush: constants.Z_SYNC_FLUSH }) : part,
@@ -45,7 +46,7 @@ const storedBytesMax = 0xffff;
 
 /**
  * One gzip member with the parts in order, as pieces to write one after the other. Nothing is compressed here: plain parts become
- * stored blocks, and the checksum is computed from those of the parts.
+ * stored blocks, and the checksum is computed from those of the parts. Encoded texts keep theirs.
  */
 export function gzipPieces(parts: readonly GzipPart[]): Uint8Array[] {
   const pieces: Uint8Array[] = [header];
@@ -55,6 +56,10 @@ export function gzipPieces(parts: readonly GzipPart[]): Uint8Array[] {
     if (isDeflated(part)) {
       pieces.push(part.bytes);
       crc = combinedCrc(crc, part.crc, part.length);
+      length += part.length;
+    } else if (part instanceof EncodedText) {
+      storeBlocks(pieces, part.bytes);
+      crc = combinedCrc(crc, part.checksum, part.length);
       length += part.length;
     } else {
       const bytes = typeof part === 'string' ? Buffer.from(part) : part;

@@ -1,11 +1,15 @@
 import type { ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { Deflated } from '../wire/statement.ts';
+import { EncodedText } from './encoded-text.ts';
 import { gzipPieces, inflated, isDeflated } from './gzip.ts';
 import type { HttpError } from './http-error.ts';
 
+/** A part of a body without compression. */
+type PlainPart = string | Uint8Array | EncodedText;
+
 /** The parts of a body in order. Rows are the bytes from the worker, compressed or not. */
-export type BodyParts = readonly (string | Uint8Array | Deflated)[];
+export type BodyParts = readonly (PlainPart | Deflated)[];
 
 export interface Reply {
   /** Empty: there is no body. */
@@ -70,7 +74,7 @@ export function replyEmpty(response: ServerResponse): void {
 /** Sends an answer without compressed parts. */
 export function reply(response: ServerResponse, { body, headers }: Reply): void {
   if (body.length === 0) replyEmpty(response);
-  else replyJson(response, body as readonly (string | Uint8Array)[], headers);
+  else replyJson(response, body as readonly PlainPart[], headers);
 }
 
 /** Up to this length a body is joined to one text, which Node sends in one piece with the head. */
@@ -80,7 +84,7 @@ const joinedLengthMax = 4 * 1024;
  * Sends a body and a newline, after which the prompt of a shell is on a line of its own.
  * @param parts the parts of one text in UTF-8
  */
-export function replyJson(response: ServerResponse, parts: readonly (string | Uint8Array)[], headers = {}): void {
+export function replyJson(response: ServerResponse, parts: readonly PlainPart[], headers = {}): void {
   let length = 0;
   for (const part of parts) length += part.length;
   replyParts(response, length <= joinedLengthMax ? [`${joined(parts)}\n`] : [...parts, '\n'], headers);
@@ -97,7 +101,7 @@ export function replyPage(
   asGzip: boolean,
   more = noHeaders,
 ): void | Promise<void> {
-  if (!parts.some(isDeflated)) return replyJson(response, parts as readonly (string | Uint8Array)[], more);
+  if (!parts.some(isDeflated)) return replyJson(response, parts as readonly PlainPart[], more);
   // It may be set by `Cors`.
   const vary = response.getHeader('Vary');
   const headers = { ...more, Vary: vary === undefined ? 'Accept-Encoding' : `${vary}, Accept-Encoding` };
@@ -106,7 +110,7 @@ export function replyPage(
 }
 
 /** Writes the parts without joining them: Node sends the head and all of them in one system call. */
-function replyParts(response: ServerResponse, parts: readonly (string | Uint8Array)[], headers: object): void {
+function replyParts(response: ServerResponse, parts: readonly PlainPart[], headers: object): void {
   let length = 0;
   for (const part of parts) length += typeof part === 'string' ? Buffer.byteLength(part) : part.length;
   response.writeHead(200, {
@@ -120,8 +124,12 @@ function replyParts(response: ServerResponse, parts: readonly (string | Uint8Arr
     return;
   }
   const last = parts.length - 1;
-  for (let index = 0; index < last; index++) response.write(parts[index]);
-  response.end(parts[last]);
+  for (let index = 0; index < last; index++) response.write(written(parts[index] as PlainPart));
+  response.end(written(parts[last] as PlainPart));
+}
+
+function written(part: PlainPart): string | Uint8Array {
+  return part instanceof EncodedText ? part.bytes : part;
 }
 
 /** The bytes that are written to a TLS connection at once. More follow when they are sent. */
@@ -154,17 +162,19 @@ function writeInSteps(response: ServerResponse, pieces: Iterator<Uint8Array>, le
   }
 }
 
-function* piecesOf(parts: readonly (string | Uint8Array)[], bytesMax: number): Generator<Uint8Array, void> {
+function* piecesOf(parts: readonly PlainPart[], bytesMax: number): Generator<Uint8Array, void> {
   for (const part of parts) {
-    const bytes = typeof part === 'string' ? Buffer.from(part) : part;
+    const plain = written(part);
+    const bytes = typeof plain === 'string' ? Buffer.from(plain) : plain;
     for (let at = 0; at < bytes.length; at += bytesMax) yield bytes.subarray(at, at + bytesMax);
   }
 }
 
-function joined(parts: readonly (string | Uint8Array)[]): string {
+function joined(parts: readonly PlainPart[]): string {
   let text = '';
   for (const part of parts) {
-    text += typeof part === 'string' ? part : Buffer.from(part.buffer, part.byteOffset, part.length).toString();
+    const plain = written(part);
+    text += typeof plain === 'string' ? plain : Buffer.from(plain.buffer, plain.byteOffset, plain.length).toString();
   }
   return text;
 }

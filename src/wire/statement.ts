@@ -38,8 +38,8 @@ const columnBytes = 256;
 /** Estimated memory of columns, including their text in answers. */
 export function columnsBytes(columns: readonly Column[]): number {
   let bytes = 0;
-  // Two bytes per character, both here and in the text.
-  for (const { name } of columns) bytes += columnBytes + 4 * name.length;
+  // Two bytes per character here, and up to three in the text, which is kept in UTF-8.
+  for (const { name } of columns) bytes += columnBytes + 5 * name.length;
   return bytes;
 }
 

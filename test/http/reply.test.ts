@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { createServer, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { constants, crc32, deflateRawSync, gunzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
+import { EncodedText } from '#src/http/encoded-text.js';
 import { HttpError, httpErrors } from '#src/http/http-error.js';
-import { replyEmpty, replyError, replyJson, replyText } from '#src/http/reply.js';
+import { replyEmpty, replyError, replyJson, replyPage, replyText } from '#src/http/reply.js';
 
 t.test('text is plain UTF-8 with its length in bytes', async (t) => {
   const answer = await answered(t, (response) => replyText(response, 200, 'größe 😀'));
@@ -64,6 +66,25 @@ t.test('JSON is the parts in order and a newline, for any number and size of par
     t.equal(answer.headers['content-length'], `${expected.length}`);
     t.equal(answer.headers['cache-control'], 'no-store');
     t.ok(answer.body.equals(expected), `${parts.length} parts, ${expected.length} bytes`);
+  }
+});
+
+t.test('an encoded text stands among other parts, compressed or not', async (t) => {
+  const encoded = new EncodedText('"größe 語",'.repeat(20_000));
+  const rows = Buffer.from('[1,2],'.repeat(1_000));
+  const deflated = {
+    bytes: deflateRawSync(rows, { finishFlush: constants.Z_SYNC_FLUSH }),
+    length: rows.length,
+    crc: crc32(rows),
+  };
+  const expected = `{${encoded.bytes}${rows}}\n`;
+  const plain = await answered(t, (response) => replyJson(response, ['{', encoded, rows, '}']));
+  t.equal(plain.headers['content-length'], `${Buffer.byteLength(expected)}`);
+  t.ok(plain.body.toString() === expected);
+  for (const asGzip of [true, false, true]) {
+    const page = await answered(t, (response) => replyPage(response, ['{', encoded, deflated, '}'], asGzip));
+    t.equal(page.headers['content-encoding'], asGzip ? 'gzip' : undefined);
+    t.ok((asGzip ? gunzipSync(page.body) : page.body).toString() === expected);
   }
 });
 

@@ -8,8 +8,11 @@ import { InvalidRequestError } from '../invalid-request.ts';
 import type { DatabendServer } from './response.ts';
 import { clientOf, heartbeatQueries, heartbeatReply, loginReply, logoutReply, verifyReply } from './session-replies.ts';
 
-/** Room for some thousands of queries; more would hold up everybody. */
-const heartbeatBytesMax = 256 * 1024;
+/**
+ * Room for 1,600 queries with ids of the usual length. A heartbeat is parsed on the main thread, and each id is looked up: more
+ * would delay the requests of other users.
+ */
+const heartbeatBytesMax = 64 * 1024;
 
 export type ClientSessionVerb = 'login' | 'logout' | 'refresh' | 'heartbeat' | 'verify';
 

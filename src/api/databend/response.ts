@@ -1,4 +1,4 @@
-import type { Reply } from '../../http/reply.ts';
+import type { BodyParts, Reply } from '../../http/reply.ts';
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { QueryState } from '../../query/state.ts';
 import type { Tombstone } from '../../tombstones.ts';
@@ -7,6 +7,7 @@ import { heapBytes } from '../../wire/heap-bytes.ts';
 import { firstWordOf, mentionsRollup, type SqlTraits, traitsOf } from '../../wire/sql-traits.ts';
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { aroundRows, type QueryFacts, type QueryReplies } from '../replies.ts';
+import { aroundSchema, type Schema, Schemas } from '../schemas.ts';
 import { type ClientSession, type SessionTokens, sessionAfter, sessionWithoutPinned } from './session.ts';
 import { timezoneOf } from './timezone.ts';
 import { typeName } from './types.ts';
@@ -113,7 +114,7 @@ export class DatabendReplies implements QueryReplies {
     if (count !== null) {
       const schema = `[{"name":"${count.name}","type":"UInt64"}]`;
       const [before, after] = this.#around(query, page, session, schema, nextUri);
-      return this.#reply(query, page, [`${before}["${count.rows}"]${after}`], 1);
+      return this.#reply(query, page, [...before, `["${count.rows}"]`, after], 1);
     }
     const [before, after] = this.#around(query, page, session, schemaOf(page.columns, this.#mayRollUp), nextUri);
     return this.#reply(query, page, aroundRows(before, page, after), page.rows.count);
@@ -137,7 +138,7 @@ export class DatabendReplies implements QueryReplies {
     const isRepeated = this.readsFinalAlone && snapshot.columns.length === 0;
     const session = this.#sessionUpdate(query, snapshot.state) ?? (isRepeated ? this.#last.session : null);
     const [before, after] = this.#around(query, snapshot, session, schemaOf(snapshot.columns, this.#mayRollUp), null);
-    return { reply: this.#reply(query, snapshot, [before + after], 0), session };
+    return { reply: this.#reply(query, snapshot, [...before, after], 0), session };
   }
 
   /** The session that was held for the client has ended without loss: the next answer says so, if none has. */
@@ -173,17 +174,21 @@ export class DatabendReplies implements QueryReplies {
     { identity: { id, sessionId }, sessionState }: QueryFacts,
     { state, stats }: Snapshot,
     session: ClientSession | null,
-    schema: string,
+    schema: Schema,
     nextUri: string | null,
-  ): [string, string] {
+  ): [BodyParts, string] {
     const failure = state.name === 'Failed' ? state.failure : null;
     // Nobody knows before there are columns, or the end.
     const hasResultSet = schema === '[]' && state.name === 'Running' ? null : schema !== '[]';
     const outcome = state.name === 'Succeeded' ? state.outcome : null;
     return [
-      `{"id":"${id}","session_id":"${sessionId}","node_id":"${this.#server.tokens.node}","state":"${state.name}",` +
-        `"session":${JSON.stringify(session)},"error":${errorOf(failure)},"warnings":${warningsOf(outcome)},` +
-        `"has_result_set":${hasResultSet},"schema":${schema},"data":[`,
+      aroundSchema(
+        `{"id":"${id}","session_id":"${sessionId}","node_id":"${this.#server.tokens.node}","state":"${state.name}",` +
+          `"session":${JSON.stringify(session)},"error":${errorOf(failure)},"warnings":${warningsOf(outcome)},` +
+          `"has_result_set":${hasResultSet},"schema":`,
+        schema,
+        ',"data":[',
+      ),
       `],"affect":null,"result_timeout_secs":${this.#resultTimeoutSecs},` +
         `"settings":{"timezone":"${this.#timezone(sessionState)}"},"stats":${statsOf(stats)},"stats_uri":"${statsUri(id)}",` +
         `"final_uri":"${finalUri(id)}","next_uri":${nextUri === null ? 'null' : `"${nextUri}"`},"kill_uri":"${killUri(id)}"}`,
@@ -295,17 +300,12 @@ export function errorReply(server: DatabendServer, status: number, message: stri
   };
 }
 
-/** Columns come as the same array for as long as a connection gives the same ones. */
-const schemas = new WeakMap<readonly Column[], string>();
+const schemas = new Schemas(schemaText);
+/** With all columns nullable. */
+const nullableSchemas = new Schemas((columns) => schemaText(columns.map((column) => ({ ...column, nullable: true }))));
 
-function schemaOf(columns: readonly Column[], isNullable: boolean): string {
-  if (isNullable) return schemaText(columns.map((column) => ({ ...column, nullable: true })));
-  let text = schemas.get(columns);
-  if (text === undefined) {
-    text = schemaText(columns);
-    schemas.set(columns, text);
-  }
-  return text;
+function schemaOf(columns: readonly Column[], isNullable: boolean): Schema {
+  return (isNullable ? nullableSchemas : schemas).of(columns);
 }
 
 function schemaText(columns: readonly Column[]): string {

@@ -4,6 +4,7 @@ import type { Page, Progress, QueryStats, ScanProgress, Snapshot } from '../../q
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, ColumnType } from '../../wire/statement.ts';
 import { aroundRows, type QueryReplies } from '../replies.ts';
+import { aroundSchema, Schemas } from '../schemas.ts';
 import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
 
 /**
@@ -20,8 +21,8 @@ export function statsBody(
   snapshot: Snapshot,
   nextPage: number | null,
   integers: Integers = 'number',
-): readonly string[] {
-  return [beforeData(identity, snapshot), afterData(identity, snapshot, nextPage, integers)];
+): BodyParts {
+  return [...beforeData(identity, snapshot), afterData(identity, snapshot, nextPage, integers)];
 }
 
 /** How 64-bit integers are written. */
@@ -43,12 +44,13 @@ function repliesWith(integers: Integers): QueryReplies {
   };
 }
 
-function beforeData({ id, sessionId }: QueryIdentity, { state, columns }: Snapshot): string {
+function beforeData({ id, sessionId }: QueryIdentity, { state, columns }: Snapshot): BodyParts {
   const error = state.name === 'Failed' ? queryError(state.failure) : 'null';
-  return (
+  return aroundSchema(
     // A client may have named the session, which then does not exist.
-    `{"id":"${id}","session_id":${JSON.stringify(sessionId)},"state":"${state.name}","error":${error},` +
-    `"schema":${schema(columns)},"data":[`
+    `{"id":"${id}","session_id":${JSON.stringify(sessionId)},"state":"${state.name}","error":${error},"schema":`,
+    schemas.of(columns),
+    ',"data":[',
   );
 }
 
@@ -84,17 +86,7 @@ function queryError(failure: Failure): string {
   });
 }
 
-/** Columns come as the same array for as long as a connection gives the same ones, page after page, statement after statement. */
-const schemas = new WeakMap<readonly Column[], string>();
-
-function schema(columns: readonly Column[]): string {
-  let text = schemas.get(columns);
-  if (text === undefined) {
-    text = `{"fields":[${columns.map(field).join()}],"metadata":{}}`;
-    schemas.set(columns, text);
-  }
-  return text;
-}
+const schemas = new Schemas((columns) => `{"fields":[${columns.map(field).join()}],"metadata":{}}`);
 
 function field({ name, type, nullable }: Column): string {
   return (

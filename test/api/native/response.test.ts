@@ -1,5 +1,6 @@
 import t from 'tap';
 import { pageBody, statsBody } from '#src/api/native/response.js';
+import { EncodedText } from '#src/http/encoded-text.js';
 import type { BodyParts } from '#src/http/reply.js';
 import type { Page } from '#src/query/pages.js';
 import { noRows } from '#src/query/ring.js';
@@ -46,7 +47,8 @@ const members = [
 ];
 
 function textOf(parts: BodyParts): string {
-  return parts.map((part) => (typeof part === 'string' ? part : Buffer.from(part as Uint8Array).toString())).join('');
+  const bytes = parts.map((part) => (part instanceof EncodedText ? part.bytes : Buffer.from(part as string)));
+  return Buffer.concat(bytes).toString();
 }
 
 function piecesOf(...texts: string[]): Page['rows'] {
@@ -169,4 +171,22 @@ t.test('column names are any text and may be repeated', async (t) => {
     schema.fields.map(({ name }) => name),
     names,
   );
+});
+
+t.test('a long schema is encoded once for all answers about a result', async (t) => {
+  const columns = Array.from({ length: 1_000 }, (_, number) => ({ ...column, name: `"größe" 語 ${number}` }));
+  const first = pageBody(identity, { ...page, columns, rows: piecesOf('[1],[2]', '[3]') });
+  const fields = columns.map(
+    ({ name }) => `{"name":${JSON.stringify(name)},"data_type":{"type":"Int64"},"nullable":true,"default_expr":null}`,
+  );
+  t.equal(
+    textOf(first),
+    '{"id":"abc","session_id":"def","state":"Running","error":null,' +
+      `"schema":{"fields":[${fields}],"metadata":{}},"data":[[1],[2],[3]],${statsText},` +
+      `"affected_rows":0,"last_insert_id":null,"warnings":0,${urisText},"next_uri":"/v1/query/abc/page/1"}`,
+  );
+  const encoded = (parts: BodyParts) => parts.find((part) => part instanceof EncodedText);
+  t.ok(encoded(first));
+  t.equal(encoded(pageBody(identity, { ...page, columns, number: 1 })), encoded(first));
+  t.equal(encoded(statsBody(identity, { ...page, columns }, null)), encoded(first));
 });

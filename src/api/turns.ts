@@ -1,0 +1,51 @@
+/** What the main thread may spend on requests before it turns to other events, such as messages of the workers. */
+const turnMsMax = 10;
+
+type Start = () => void;
+
+/**
+ * Lets users take turns while the main thread is busy, so that one user's requests on hundreds of connections do not all go
+ * before another user's. Usually it does nothing: requests wait only from when those of one turn of the event loop have taken
+ * too long. Then one request of each user is started in rotation, and as many as fit in a turn.
+ */
+export class Turns {
+  /** By user; each has a request at least. The user at the front is the next. */
+  readonly #waiting = new Map<string, Start[]>();
+  #endsAt = 0;
+  #isScheduled = false;
+
+  /** Resolves when the request may be handled; undefined: at once. */
+  take(user: string): Promise<void> | undefined {
+    if (!this.#isScheduled) this.#begin();
+    if (this.#waiting.size === 0 && performance.now() < this.#endsAt) return undefined;
+    return new Promise((resolve) => {
+      const starts = this.#waiting.get(user);
+      if (starts === undefined) this.#waiting.set(user, [resolve]);
+      else starts.push(resolve);
+    });
+  }
+
+  #begin(): void {
+    this.#isScheduled = true;
+    this.#endsAt = performance.now() + turnMsMax;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      if (this.#waiting.size === 0) return;
+      this.#begin();
+      this.#next();
+    });
+  }
+
+  #next(): void {
+    for (const [user, starts] of this.#waiting) {
+      const start = starts.shift() as Start;
+      this.#waiting.delete(user);
+      if (starts.length > 0) this.#waiting.set(user, starts);
+      start();
+      break;
+    }
+    if (this.#waiting.size === 0 || performance.now() >= this.#endsAt) return;
+    // Node runs ticks when no microtask is left: when the request has been handled, or waits for something.
+    queueMicrotask(() => process.nextTick(() => this.#next()));
+  }
+}
