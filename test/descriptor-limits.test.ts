@@ -24,7 +24,7 @@ t.test('with any number of descriptors and any options, all limits together are 
     ['--spill_files_max', '1000000'],
     ['--http_connections_max', '1'],
     ['--http_connections_max', '1000000', '--spill_files_max', '1000000', '--connections_max', '100000'],
-    ['--unread_per_user_max', '10000000'],
+    ['--queries_max', '10000000', '--unread_per_user_max', '10000000'],
   ]) {
     const given = configOf(...args);
     for (const descriptors of [64, 100, 256, 300, 512, 600, 1_024, 4_096, 20_000, 65_536, 1_048_576]) {
