@@ -58,7 +58,8 @@ for (const kind of ['mariadb', 'mysql'] satisfies DatabaseKind[]) {
     // Run early, because connections that the services keep would count.
     await t.test('a database without a free connection is temporarily unavailable', async (t) => {
       // A separate service, which has no connection that it could close to make room for a login.
-      const empty = await start(t, ['--mysql_url', url, '--auth_cache_secs', '0', '--worker_threads', '1']);
+      const options = ['--auth_cache_secs', '0', '--auth_failures_max', '10000', '--worker_threads', '1'];
+      const empty = await start(t, ['--mysql_url', url, ...options]);
       const holders: Socket[] = [];
       await server.sql('SET GLOBAL max_connections = 10');
       try {
