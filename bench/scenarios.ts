@@ -267,7 +267,7 @@ export const scenarios: readonly Scenario[] = [
       http_idle_secs: 600,
     },
     targets: [
-      { type: 'absolute', figure: 'bytesPerPoll', atMost: 12_000 },
+      { type: 'absolute', figure: 'bytesPerPoll', atMost: 8_192 },
       { type: 'absolute', figure: 'wakeP99Ms', atMost: 50 },
       { type: 'absolute', figure: 'p99AmongPollsRatio', atMost: 2 },
     ],
