@@ -186,7 +186,7 @@ async function testReading(t: Test, stage: Stage): Promise<void> {
     t.equal(rows.length, count);
     t.equal(rows.map((values) => values.map((value) => value ?? 'NULL').join('\t')).join('\n') === direct, true);
     t.ok(stage.statuses('GET', /\/page\/\d+$/, from).length >= count / 1_000 - 1, 'it came in several pages');
-    t.strictSame(stage.statuses('GET', /\/final$/, from), [200]);
+    t.strictSame(await stage.answered('GET', /\/final$/, from), [200]);
   });
 
   await t.test('a text of 8 MiB', async (t) => {
@@ -410,7 +410,7 @@ async function testSessions(t: Test, stage: Stage): Promise<void> {
     await connection.exec('INSERT INTO left_open VALUES (1)');
     const from = stage.witness.seen.length;
     await connection.close();
-    t.strictSame(stage.statuses('POST', /\/logout$/, from), [200]);
+    t.strictSame(await stage.answered('POST', /\/logout$/, from), [200]);
     const other = await stage.connect();
     t.equal(await other.exec('INSERT INTO left_open VALUES (1)'), 1, 'its lock is released at once');
   });
@@ -502,7 +502,7 @@ async function testEnds(t: Test, stage: Stage): Promise<void> {
     const from = stage.witness.seen.length;
     rows.close();
     await until(async () => (await stage.running(mark)) === 0);
-    t.strictSame(stage.statuses('POST', /\/final$/, from), [200]);
+    t.strictSame(await stage.answered('POST', /\/final$/, from), [200]);
     await t.rejects(next(rows), /closed/);
     t.equal(await cell(connection, 'SELECT 1'), 1);
   });
@@ -526,8 +526,7 @@ async function testEnds(t: Test, stage: Stage): Promise<void> {
     third.close();
     first.close();
     t.equal(await cell(connection, 'SELECT 1'), 1);
-    await until(() => stage.statuses('POST', /\/final$/, from).length >= 2);
-    t.strictSame([...new Set(stage.statuses('POST', /\/final$/, from))], [200]);
+    t.strictSame([...new Set(await stage.answered('POST', /\/final$/, from, 2))], [200]);
   });
 
   await t.test("E (query id): a query has the driver's id", async (t) => {

@@ -5,6 +5,7 @@ import { Client, type Connection, type Row, type RowIterator } from 'databend-dr
 import type { Test } from 'tap';
 import type { DatabaseServer } from '../../support/servers.ts';
 import { type SluiceProcess, startSluice } from '../../support/sluice.ts';
+import { until } from '../../support/until.ts';
 import { startWitness, type Witness } from './witness.ts';
 
 // The driver reads this when it first connects. A test cannot wait for the default of 15 s.
@@ -86,6 +87,14 @@ export class Stage {
     return this.witness.seen
       .slice(from)
       .flatMap((seen) => (seen.method === method && path.test(seen.path) ? [seen.status] : []));
+  }
+
+  /** The same, as soon as there are so many requests, and all have their answers. */
+  answered(method: string, path: RegExp, from: number, count = 1): Promise<number[]> {
+    return until(
+      () => this.statuses(method, path, from),
+      (statuses) => statuses.length >= count && !statuses.includes(0),
+    );
   }
 }
 
