@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { figure } from '../support/form.ts';
+import { metric } from '../support/metrics.ts';
 import { startProxy, type TcpProxy } from '../support/proxy.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { follow, get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
@@ -32,12 +33,12 @@ for (const server of await sharedServers()) {
       const sql = `SELECT REPEAT('x', ${rowBytes})`;
       await Promise.all(Array.from({ length: count }, () => post(sluice.url, { sql, ...noWait }, { user: greedy })));
       await until(
-        () => metric(sluice, 'waiting_large_rows'),
+        () => metric(sluice, 'sluice_waiting_large_rows'),
         (waiting) => waiting === count - 3,
       );
       const one = { sql: 'SELECT 1', pagination: { wait_time_secs: 30 } };
       t.match((await post(sluice.url, one, { user: other })).json, { state: 'Succeeded', data: [[1]] });
-      const reserved = await metric(sluice, 'large_row_bytes');
+      const reserved = await metric(sluice, 'sluice_large_row_bytes');
       t.ok(reserved >= 3 * rowBytes && reserved < 4 * rowBytes, `three quarters of the budget: ${reserved} bytes`);
       const grown = sluice.memoryBytes() - before;
       t.ok(grown < (count * sentBytes) / 2, `memory has grown by ${grown} bytes`);
@@ -51,7 +52,7 @@ for (const server of await sharedServers()) {
         Array.from({ length: 6 }, () => post(sluice.url, { sql, ...noWait }, { user: greedy })),
       );
       await until(
-        () => metric(sluice, 'buffered_bytes'),
+        () => metric(sluice, 'sluice_buffered_bytes'),
         (bytes) => bytes >= 6 * 5 * MIB,
       );
       const one = { sql: 'SELECT 1', pagination: { wait_time_secs: 5 } };
@@ -124,7 +125,7 @@ for (const server of await sharedServers()) {
         const sql = `SELECT REPEAT('x', ${rowBytes}) UNION ALL SELECT REPEAT('y', ${rowBytes}) UNION ALL SELECT REPEAT('z', ${rowBytes})`;
         const held = await post(sluice.url, { sql, pagination: { wait_time_secs: 5 } }, { user });
         await until(
-          () => metric(sluice, 'buffered_bytes'),
+          () => metric(sluice, 'sluice_buffered_bytes'),
           (bytes) => bytes >= 2 * rowBytes,
         );
         const others = await Promise.all(
@@ -135,20 +136,15 @@ for (const server of await sharedServers()) {
           (answers) => answers.some(({ json }) => json.state === 'Failed'),
         );
         t.match(ends.find(({ json }) => json.state === 'Failed')?.json.error, { code: 90010 });
-        const bytes = await metric(sluice, 'buffered_bytes');
+        const bytes = await metric(sluice, 'sluice_buffered_bytes');
         t.ok(bytes <= 4 * unit, `${bytes} bytes are buffered`);
       },
     );
   });
 }
 
-async function metric(sluice: SluiceProcess, name: string): Promise<number> {
-  const { text } = await get(sluice.url, '/metrics');
-  return Number(new RegExp(`^sluice_${name} (\\d+)$`, 'm').exec(text)?.[1]);
-}
-
 async function untilNothingReserved(sluice: SluiceProcess): Promise<void> {
-  for (const name of ['large_row_bytes', 'waiting_large_rows']) {
+  for (const name of ['sluice_large_row_bytes', 'sluice_waiting_large_rows']) {
     await until(
       () => metric(sluice, name),
       (value) => value === 0,
@@ -176,12 +172,12 @@ async function startLargeRows(
   let one = await begin(first);
   const isReserved = async (): Promise<boolean> => {
     if ((await get(sluice.url, one.json.stats_uri, { user: first })).json.state === 'Failed') one = await begin(first);
-    return (await metric(sluice, 'large_row_bytes')) > 0;
+    return (await metric(sluice, 'sluice_large_row_bytes')) > 0;
   };
   await until(isReserved);
   const others = await Promise.all([second, second, second].map(begin));
   await until(
-    () => metric(sluice, 'waiting_large_rows'),
+    () => metric(sluice, 'sluice_waiting_large_rows'),
     (waiting) => waiting === others.length,
   );
   return [one, ...others];

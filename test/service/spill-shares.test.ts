@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
+import { metric } from '../support/metrics.ts';
 import { connectTo } from '../support/raw-http.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { get, post, type SluiceProcess, startSluice } from '../support/sluice.ts';
@@ -35,11 +36,6 @@ async function users(t: Test, count: number): Promise<string[]> {
     t.teardown(() => server.sql(`DROP USER ${name}`));
   }
   return names;
-}
-
-async function metric(sluice: SluiceProcess, name: string): Promise<number> {
-  const { text } = await get(sluice.url, '/metrics');
-  return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]);
 }
 
 /** Starts a statement whose result nobody reads. @returns its state */
@@ -81,7 +77,6 @@ t.test('the unread results of one user leave files for those of others', async (
   await until(async () => (await metric(sluice, 'sluice_spill_files')) === 3);
   const state = await leaveUnread(sluice, modest, rowsOf4KiB(900));
   await until(state, (reached) => reached === 'Succeeded');
-  // On a busy machine, /metrics repeats a reading for a second.
   await until(async () => (await metric(sluice, 'sluice_spill_files')) === 4);
   t.equal(await metric(sluice, 'sluice_spill_files_limit'), 4);
 });
