@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Engine } from '../engine/engine.ts';
+import type { Answer } from '../http/answer.ts';
 import { EncodedText } from '../http/encoded-text.ts';
 import { isDeflated } from '../http/gzip.ts';
-import { httpErrors } from '../http/http-error.ts';
+import { type HttpError, httpErrors } from '../http/http-error.ts';
 import { type BodyParts, type Reply, reply, replyPage } from '../http/reply.ts';
 import type { Page } from '../query/pages.ts';
 import type { Query } from '../query/query.ts';
@@ -48,38 +49,52 @@ export class AnswerWriter {
   }
 
   /**
-   * Answers with a page, when it is ready.
-   * @throws HttpError 404, RequestMemoryError, RequestAbortedError
+   * Answers with a page, when it is ready. What is kept for a request that waits is kept for each of tens of thousands: so it has no
+   * async function that would wait with it.
+   * @throws HttpError 404, RequestAbortedError
    */
-  async writePage(
-    query: Query,
-    number: number,
-    acceptsGzip: boolean,
-    response: ServerResponse,
-    method: AnsweredMethod,
-  ): Promise<void> {
+  writePage(query: Query, number: number, acceptsGzip: boolean, response: Answer, method: AnsweredMethod): void {
     const engine = this.#engine;
     if (response.destroyed) {
       engine.hungUp(query);
       throw new RequestAbortedError('the client went away before its page was looked for');
     }
     const ready = query.page(number);
-    if (ready === null)
-      throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
-    const isFirst = method === 'POST' && query.identity.hasIdempotencyKey !== true;
+    if (ready === null) throw noPage(query, number, ', or has it no more');
+    let isHeld = true;
     engine.hold(query);
-    response.once('close', () => {
+    response.on('close', () => {
+      if (!isHeld) return;
+      isHeld = false;
       engine.release(query);
       // Only the client of the first request can know the query's id: if it goes before the answer, the query goes too.
+      const isFirst = method === 'POST' && query.identity.hasIdempotencyKey !== true;
       if (isFirst && !response.headersSent) engine.finish(query, abandoned);
       else if (!response.writableFinished) engine.hungUp(query);
     });
-    const page = await ready;
+    ready.then(
+      (page) => void this.#writeReady(query, page, number, acceptsGzip, response, method === 'POST'),
+      (error: unknown) => response.fail(error),
+    );
+  }
+
+  async #writeReady(
+    query: Query,
+    page: Page,
+    number: number,
+    acceptsGzip: boolean,
+    response: Answer,
+    isPosted: boolean,
+  ): Promise<void> {
     if (response.destroyed) return;
-    if (query.isTooLate(page)) throw httpErrors.notFound(`query ${query.identity.id} has no page ${number} any more`);
-    const { body, headers } = this.repliesOf(query).page(query, page, method === 'POST');
-    this.#countPage(query, page, body, acceptsGzip, response, method === 'POST');
-    await replyPage(response, body, acceptsGzip, headers);
+    try {
+      if (query.isTooLate(page)) throw noPage(query, number, ' any more');
+      const { body, headers } = this.repliesOf(query).page(query, page, isPosted);
+      this.#countPage(query, page, body, acceptsGzip, response, isPosted);
+      await replyPage(response, body, acceptsGzip, headers);
+    } catch (error) {
+      response.fail(error);
+    }
   }
 
   /** @throws RequestMemoryError, RequestAbortedError */
@@ -150,6 +165,10 @@ export class AnswerWriter {
     const memory = this.#requestMemory;
     return mustAnswer ? memory.count(user, bytes) : memory.reserve(user, bytes);
   }
+}
+
+function noPage({ identity }: Query, number: number, since: string): HttpError {
+  return httpErrors.notFound(`query ${identity.id} has no page ${number}${since}`);
 }
 
 const abandoned = 'was abandoned: its client went away before the first answer';

@@ -63,8 +63,8 @@ export class Posts {
     // Authenticate before buffering the body.
     const account = await this.#authenticator.authenticate(request);
     const isGzip = acceptsGzip(request.headers['accept-encoding']);
-    const query = await this.#submit(dialect, key, account, isGzip, request, response as Answer);
-    return this.#answers.writePage(query, 0, isGzip, response, 'POST');
+    const query = await this.#submit(dialect, key, account, isGzip, request, response);
+    this.#answers.writePage(query, 0, isGzip, response, 'POST');
   }
 
   /** A function of its own, so that only the query holds anything of the body after it. */

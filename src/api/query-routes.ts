@@ -46,7 +46,7 @@ export class QueryRoutes {
     const [id = '', number] = params;
     const query = await this.#find(id, request, removed);
     const isGzip = acceptsGzip(request.headers['accept-encoding']);
-    await this.#answers.writePage(query, Number(number), isGzip, response, 'GET');
+    this.#answers.writePage(query, Number(number), isGzip, response, 'GET');
   }
 
   async #stats({ request, response, params: [id = ''] }: Exchange, removed: RemovedQueryReplies): Promise<void> {

@@ -277,8 +277,8 @@ export class Queries {
 
   /** In a function of its own, so that the closure of the expiry timer does not hold the SQL. */
   #followToEnd(query: Query, user: UserQueries, sql: string | undefined): void {
-    query.once('settled', () => {
-      if (query.isDraining) query.once('rowsLost', () => this.#observeRowsLost(query));
+    query.on('settled', () => {
+      if (query.isDraining) query.on('rowsLost', () => this.#observeRowsLost(query));
       user.running--;
       this.#progressPoller.delete(query);
       this.#observeSettled(query, sql);

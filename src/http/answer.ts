@@ -20,19 +20,33 @@ const requestIdForm = /^[\w.:+/=@~-]{1,128}$/;
 const processId = randomBytes(6).toString('hex');
 let requestCount = 0;
 
+/** The server that an answer is of. */
+export interface AnsweringServer {
+  /** The responses so far, by their status. */
+  readonly responses: StatusCounts;
+  /** For `Answer.fail`. */
+  fail(response: Answer, error: unknown): void;
+}
+
 /** A response with the id of its request. It is counted by its status. */
 export class Answer extends ServerResponse {
   requestId = '';
-  counts: StatusCounts | null = null;
+  server: AnsweringServer | null = null;
   /** Resolves when the request in front of it on the connection is answered; null: it was answered before this one came. */
   turn: Promise<void> | null = null;
+
+  /** Answers a request that fails after its route has handled it. */
+  fail(error: unknown): void {
+    this.server?.fail(this, error);
+  }
 
   override writeHead(
     status: number,
     second?: string | OutgoingHttpHeaders | OutgoingHttpHeader[],
     third?: OutgoingHttpHeaders | OutgoingHttpHeader[],
   ): this {
-    this.counts?.set(status, (this.counts.get(status) ?? 0) + 1);
+    const counts = this.server?.responses;
+    counts?.set(status, (counts.get(status) ?? 0) + 1);
     if (typeof second === 'object' && !Array.isArray(second)) {
       // A header set by setHeader makes Node merge the two lists, which costs more than the rest of this method.
       if (this.requestId !== '') second['X-Request-Id'] = this.requestId;

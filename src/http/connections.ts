@@ -7,19 +7,28 @@ import { type ClientConnection, IdleConnections } from './idle-connections.ts';
 interface OpenConnection {
   readonly client: ClientConnection | undefined;
   /** The responses that are not sent to their end, in the order of the requests. */
-  readonly unanswered: Set<ServerResponse>;
+  unanswered: readonly ServerResponse[];
+  isClosed: boolean;
 }
 
-/** The HTTP connections of a server, and the unanswered requests of each: those whose response has not been sent to its end. */
+const none: readonly ServerResponse[] = [];
+
+/**
+ * The HTTP connections of a server, and the unanswered requests of each: those whose response has not been sent to its end. There
+ * may be tens of thousands, so what follows a socket or a response is one listener for all of them, and no closure for each.
+ */
 export class HttpConnections {
   /** The sockets that were accepted. With HTTPS, each has a TLS socket above it. */
-  readonly #sockets = new Set<Socket>();
+  readonly #sockets = new Map<Socket, ClientConnection>();
   /** By the socket that HTTP is read from: with HTTPS, the TLS socket. */
   readonly #open = new Map<Socket, OpenConnection>();
   readonly #idle = new IdleConnections();
   /** Connections that HTTP is not read from yet, by the client's address and port, which the TLS socket has, too. */
   readonly #opening = new Map<string, ClientConnection>();
   readonly #max: number;
+  readonly #onSocketClose: (this: Socket) => void;
+  readonly #onOpenClose: (this: Socket) => void;
+  readonly #onResponseClose: (this: ServerResponse) => void;
   #accepted = 0;
   /** Resolves the promise of `empty`. */
   #resolveEmpty: (() => void) | null = null;
@@ -27,6 +36,16 @@ export class HttpConnections {
   /** @param max the most connections at once */
   constructor(max: number) {
     this.#max = max;
+    const connections = this;
+    this.#onSocketClose = function () {
+      connections.#removeSocket(this);
+    };
+    this.#onOpenClose = function () {
+      connections.#close(this);
+    };
+    this.#onResponseClose = function () {
+      connections.#end(this);
+    };
   }
 
   /** The connections that are open. */
@@ -45,16 +64,11 @@ export class HttpConnections {
    */
   add(socket: Socket): 'added' | 'replaced another' | 'refused' {
     this.#accepted++;
-    this.#sockets.add(socket);
     const client = this.#idle.add(socket);
-    const peer = peerOf(socket);
-    this.#opening.set(peer, client);
-    socket.once('close', () => {
-      this.#sockets.delete(socket);
-      this.#idle.remove(client);
-      if (this.#opening.get(peer) === client) this.#opening.delete(peer);
-      if (this.#sockets.size === 0) this.#resolveEmpty?.();
-    });
+    this.#sockets.set(socket, client);
+    client.peer = peerOf(socket);
+    this.#opening.set(client.peer, client);
+    socket.on('close', this.#onSocketClose);
     const spared = this.#idle.size > this.#max ? this.#idle.longestIdle() : undefined;
     if (spared === undefined) return 'added';
     // Not counted from now on: the system closes the descriptor at once, and Node reports it later.
@@ -63,28 +77,45 @@ export class HttpConnections {
     return spared === client ? 'refused' : 'replaced another';
   }
 
+  #removeSocket(socket: Socket): void {
+    const client = this.#sockets.get(socket);
+    if (client === undefined) return;
+    this.#sockets.delete(socket);
+    this.#idle.remove(client);
+    if (this.#opening.get(client.peer) === client) this.#opening.delete(client.peer);
+    if (this.#sockets.size === 0) this.#resolveEmpty?.();
+  }
+
   /** Adds a socket that HTTP is read from. */
   open(socket: Socket): void {
-    const unanswered = new Set<ServerResponse>();
     const peer = peerOf(socket);
     const client = this.#opening.get(peer);
     this.#opening.delete(peer);
-    if (client !== undefined) client.socket = socket;
-    this.#open.set(socket, { client, unanswered });
-    socket.once('close', () => {
+    if (client !== undefined) {
+      client.socket = socket;
+      client.peer = '';
+    }
+    this.#open.set(socket, { client, unanswered: none, isClosed: false });
+    socket.on('close', this.#onOpenClose);
+  }
+
+  #close(socket: Socket): void {
+    const connection = this.#open.get(socket);
+    if (connection === undefined) return;
+    connection.isClosed = true;
+    for (const response of connection.unanswered) if (response.socket === null) response.destroy();
+    // Node 20 and 22 emit 'close' on the response that has the socket, and not on those queued behind it. Later lines emit it
+    // on each destroyed response, in the next tick. A response is not among the unanswered any more after its 'close'.
+    afterThisTurn(() => {
       this.#open.delete(socket);
-      for (const response of unanswered) if (response.socket === null) response.destroy();
-      // Node 20 and 22 emit 'close' on the response that has the socket, and not on those queued behind it. Later lines emit it
-      // on each destroyed response, in the next tick. A response leaves the set with its 'close'.
-      afterThisTurn(() => {
-        for (const response of unanswered) response.emit('close');
-      });
+      for (const response of connection.unanswered) response.emit('close');
     });
   }
 
   /** The responses of a connection that are not sent, in the order of their requests; undefined if it is not open. */
-  unansweredOf(socket: Socket): Set<ServerResponse> | undefined {
-    return this.#open.get(socket)?.unanswered;
+  unansweredOf(socket: Socket): readonly ServerResponse[] | undefined {
+    const connection = this.#open.get(socket);
+    return connection?.isClosed === false ? connection.unanswered : undefined;
   }
 
   /** Adds the response to a request until it is sent. */
@@ -92,12 +123,19 @@ export class HttpConnections {
     const connection = this.#open.get(socket);
     if (connection === undefined) return;
     const { client, unanswered } = connection;
-    unanswered.add(response);
+    // Not by `push`, which makes room for 16 more.
+    connection.unanswered = unanswered.length === 0 ? [response] : [...unanswered, response];
     if (client !== undefined) this.#idle.busy(client);
-    response.once('close', () => {
-      unanswered.delete(response);
-      if (client !== undefined && unanswered.size === 0) this.#idle.idle(client);
-    });
+    response.on('close', this.#onResponseClose);
+  }
+
+  #end(response: ServerResponse): void {
+    const connection = this.#open.get(response.req.socket);
+    if (connection === undefined) return;
+    const { client, unanswered } = connection;
+    const isOnly = unanswered.length === 1 && unanswered[0] === response;
+    connection.unanswered = isOnly ? none : unanswered.filter((other) => other !== response);
+    if (client !== undefined && connection.unanswered.length === 0) this.#idle.idle(client);
   }
 
   /** Whether a response was begun before its request was complete. */
@@ -109,8 +147,8 @@ export class HttpConnections {
   /** Makes the last response that each connection waits for the last one of the connection. */
   endAfterAnswers(): void {
     for (const { unanswered } of this.#open.values()) {
-      const last = lastOf(unanswered);
-      if (last !== null) last.shouldKeepAlive = false;
+      const last = unanswered.at(-1);
+      if (last !== undefined) last.shouldKeepAlive = false;
     }
   }
 
@@ -128,16 +166,10 @@ export class HttpConnections {
   }
 
   destroy(): void {
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#sockets.keys()) socket.destroy();
   }
 }
 
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
-}
-
-export function lastOf(responses: Iterable<ServerResponse>): ServerResponse | null {
-  let last: ServerResponse | null = null;
-  for (const response of responses) last = response;
-  return last;
 }

@@ -14,6 +14,8 @@ export interface ClientConnection {
   readonly address: ClientAddress;
   /** The socket to be destroyed. */
   socket: Socket;
+  /** For `HttpConnections`: the client's address and port until HTTP is read from the connection; then empty. */
+  peer: string;
   /** Grows with time. */
   idleSince: number;
   isClosed: boolean;
@@ -40,7 +42,7 @@ export class IdleConnections {
     }
     address.connections++;
     this.#size++;
-    const connection: ClientConnection = { address, socket, idleSince: 0, isClosed: false };
+    const connection: ClientConnection = { address, socket, peer: '', idleSince: 0, isClosed: false };
     this.idle(connection);
     return connection;
   }

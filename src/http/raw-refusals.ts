@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Observe } from '../events.ts';
 import { addressOf, type StatusCounts } from './answer.ts';
-import { type HttpConnections, lastOf } from './connections.ts';
+import type { HttpConnections } from './connections.ts';
 import { lingerMs, type Refusals } from './refusals.ts';
 
 const requestTimeout = 'ERR_HTTP_REQUEST_TIMEOUT';
@@ -67,8 +67,8 @@ export class RawRefusals {
       const timer = setTimeout(() => socket.destroy(), lingerMs);
       socket.once('close', () => clearTimeout(timer));
     };
-    const last = lastOf(this.#connections.unansweredOf(socket) ?? []);
-    if (last === null) answer();
+    const last = this.#connections.unansweredOf(socket)?.at(-1);
+    if (last === undefined) answer();
     else last.once('close', answer);
   }
 

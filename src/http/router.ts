@@ -1,9 +1,10 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import type { Answer } from './answer.ts';
 
 /** One request with its response, and the parameters in its target. */
 export interface Exchange {
   readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly response: Answer;
   /** The values of the parameters in the route's path, in order, percent-decoded. */
   readonly params: readonly string[];
   /** The query string without its question mark; empty if there is none. */
@@ -21,7 +22,10 @@ export interface Route {
   readonly path: string;
   /** Its body may be large, and is received before the requests in front of it on the connection are answered. */
   readonly receivesAhead?: true;
-  /** @throws HttpError or RefusalError for an answer other than 200 */
+  /**
+   * Answers the request, now or later: if it waits, `Answer.fail` is told of what fails meanwhile.
+   * @throws HttpError or RefusalError for an answer other than 200
+   */
   handle(exchange: Exchange): void | Promise<void>;
 }
 

@@ -5,9 +5,9 @@ import { setImmediate } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
-import { type Answer, answerClass, requestIdOf, type StatusCounts, turnOf } from './answer.ts';
+import { type Answer, type AnsweringServer, answerClass, requestIdOf, type StatusCounts, turnOf } from './answer.ts';
 import type { Certificate } from './certificate.ts';
-import { HttpConnections, lastOf } from './connections.ts';
+import { HttpConnections } from './connections.ts';
 import type { Cors } from './cors.ts';
 import type { HostNames } from './host-names.ts';
 import { httpErrors } from './http-error.ts';
@@ -58,7 +58,8 @@ const transitions: Transitions<Phase> = {
  *     draining   each answer is the last of its connection, so that clients go to another server
  *     closing    no new connections; the requests that were received are answered
  */
-export class HttpServer {
+export class HttpServer implements AnsweringServer {
+  readonly responses: StatusCounts = new Map();
   #phase: Phase = 'created';
   readonly #server: Server | TlsServer;
   readonly #site: Site;
@@ -68,7 +69,6 @@ export class HttpServer {
   readonly #pipelinedMemory: PipelinedMemory;
   readonly #headCheck: HeadCheck;
   readonly #refusals: Refusals;
-  readonly #counts: StatusCounts = new Map();
 
   constructor(options: ServerOptions, site: Site, observe: Observe) {
     const { certificate, cors } = options;
@@ -80,7 +80,7 @@ export class HttpServer {
     this.#headCheck = new HeadCheck(options.hostNames);
     this.#refusals = new Refusals(site, observe);
     const rawHeaders = cors?.unaskedHeaders ?? '';
-    const rawRefusals = new RawRefusals(this.#connections, this.#refusals, this.#counts, observe, rawHeaders);
+    const rawRefusals = new RawRefusals(this.#connections, this.#refusals, this.responses, observe, rawHeaders);
     const serverOptions = {
       IncomingMessage: requestClass,
       ServerResponse: answerClass,
@@ -96,8 +96,8 @@ export class HttpServer {
     const take = (request: IncomingMessage, response: ServerResponse): void => {
       const answer = response as Answer;
       answer.requestId = requestIdOf(request);
-      answer.counts = this.#counts;
-      if (this.#admit(request, response)) void this.#serve(request, response);
+      answer.server = this;
+      if (this.#admit(request, answer)) void this.#serve(request, answer);
     };
     this.#server =
       certificate === null
@@ -122,11 +122,6 @@ export class HttpServer {
     this.#server.on('error', (error) => this.#observe({ type: 'accept_failed', error }));
     const scheme = this.#options.certificate === null ? 'http' : 'https';
     return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${this.#address.port}`;
-  }
-
-  /** The responses so far, by their status. */
-  get responses(): ReadonlyMap<number, number> {
-    return this.#counts;
   }
 
   /** HTTP connections that are open. */
@@ -207,16 +202,16 @@ export class HttpServer {
    * Counts the unanswered requests of a connection, and closes the connection if there are too many.
    * @returns whether to serve the request now; if not, it is refused, or served in its turn
    */
-  #admit(request: IncomingMessage, response: ServerResponse): boolean {
+  #admit(request: IncomingMessage, response: Answer): boolean {
     const { socket } = request;
     if (this.#refusals.isClosing(socket)) return false;
     const unanswered = this.#connections.unansweredOf(socket);
-    if (unanswered === undefined || unanswered.size >= this.#options.pipelinedRequestsMax) {
+    if (unanswered === undefined || unanswered.length >= this.#options.pipelinedRequestsMax) {
       socket.destroy();
       return false;
     }
-    const before = lastOf(unanswered);
-    if (before !== null && !this.#pipelinedMemory.reserve(request, response)) {
+    const before = unanswered.at(-1);
+    if (before !== undefined && !this.#pipelinedMemory.reserve(request, response)) {
       socket.destroy();
       return false;
     }
@@ -227,10 +222,10 @@ export class HttpServer {
       response.shouldKeepAlive = false;
     }
     this.#connections.begin(socket, response);
-    if (before === null) return true;
+    if (before === undefined) return true;
     if (hasBody(request)) {
       // Its body is received now and counted as the memory of requests. The statement in it is run in its turn.
-      (response as Answer).turn = new Promise((resolve) => before.once('close', () => resolve()));
+      response.turn = new Promise((resolve) => before.once('close', () => resolve()));
       return true;
     }
     // Other requests have nothing to do before their turn, and hold no answers until then.
@@ -241,11 +236,11 @@ export class HttpServer {
     return false;
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #serve(request: IncomingMessage, response: Answer): Promise<void> {
     const method = request.method ?? '';
     const target = request.url ?? '';
     const { cors } = this.#options;
-    const isSentAhead = (response as Answer).turn !== null;
+    const isSentAhead = response.turn !== null;
     cors?.mark(request, response);
     try {
       this.#headCheck.check(request);
@@ -265,17 +260,26 @@ export class HttpServer {
           if (cors?.preflight(request, response, found.allow)) return;
           throw httpErrors.methodNotAllowed(method, found.allow);
       }
-    } catch (caught) {
-      let error: unknown = caught;
-      // The refusal may be the last answer of the connection, so the answers before it are sent first.
-      if (isSentAhead) {
-        await turnOf(response).catch((ended: unknown) => {
-          error = ended;
-        });
-      }
-      // While Node parses the chunk that the request came in, it does not know yet whether the request is complete.
-      if (!request.complete && hasBody(request)) await setImmediate();
-      this.#refusals.refuse(request, response, error);
+    } catch (error) {
+      await this.#refuse(request, response, error);
     }
+  }
+
+  /** For `Answer`. */
+  fail(response: Answer, error: unknown): void {
+    void this.#refuse(response.req, response, error);
+  }
+
+  async #refuse(request: IncomingMessage, response: Answer, caught: unknown): Promise<void> {
+    let error = caught;
+    // The refusal may be the last answer of the connection, so the answers before it are sent first.
+    if (response.turn !== null) {
+      await turnOf(response).catch((ended: unknown) => {
+        error = ended;
+      });
+    }
+    // While Node parses the chunk that the request came in, it does not know yet whether the request is complete.
+    if (!request.complete && hasBody(request)) await setImmediate();
+    this.#refusals.refuse(request, response, error);
   }
 }
