@@ -10,12 +10,14 @@ import t from 'tap';
 import { pageBody } from '#src/api/native/response.js';
 import { Buffers } from '#src/query/buffers.js';
 import { LargeRows } from '#src/query/large-rows.js';
+import type { Page } from '#src/query/pages.js';
 import { Query } from '#src/query/query.js';
 import { Lease } from '#src/session/lease.js';
 import { Link } from '#src/wire/link.js';
 import type { FromWorker, ToWorker } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
 import serve from '#src/worker/entry.js';
+import { readPage } from './query/read-page.ts';
 import { runBy } from './query/run-by.ts';
 import { sharedServers } from './support/servers.ts';
 import { unshared } from './support/spill.ts';
@@ -115,7 +117,8 @@ for (const server of await sharedServers()) {
           pageBytes: 16 * MiB,
           bufferRows: 5_000_000,
           gzipLevel: 0,
-          timeout: { ms: 60_000, isAsked: false },
+          timeoutMs: 60_000,
+          isTimeoutAsked: false,
         },
         new Buffers({ bufferBytesMax: 512 * MiB, resultsBytesMax: 1024 * MiB, queryBufferBytesMax: 32 * MiB }),
       );
@@ -124,7 +127,7 @@ for (const server of await sharedServers()) {
       try {
         runBy(query, plain(sql), (request, observer) => lease.run(request, 'clean', observer), false);
         for (let next: number | null = 0; next !== null; ) {
-          const page = await query.page(next);
+          const page: Page | null = await readPage(query, next);
           if (page === null) throw new Error(`there is no page ${next}`);
           for (const part of pageBody(identity, page)) bytes += part.length;
           rows += page.rows.count;

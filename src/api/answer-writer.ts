@@ -3,7 +3,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { Answer } from '../http/answer.ts';
 import { EncodedText } from '../http/encoded-text.ts';
 import { isDeflated } from '../http/gzip.ts';
-import { type HttpError, httpErrors } from '../http/http-error.ts';
+import { httpErrors } from '../http/http-error.ts';
 import { type BodyParts, type Reply, reply, replyPage } from '../http/reply.ts';
 import type { Page } from '../query/pages.ts';
 import type { Query } from '../query/query.ts';
@@ -11,13 +11,11 @@ import type { RequestMemory, RequestReservation } from '../query/request-memory.
 import { isHolding } from '../query/ring.ts';
 import { countedPageBytesMin } from '../query/row-buffer.ts';
 import { RequestAbortedError } from '../refusal-error.ts';
+import { type AnsweredMethod, Poll } from './poll.ts';
 import type { QueryReplies } from './replies.ts';
 
 /** A shorter text is not counted while it is sent. */
 const countedTextBytesMin = 16 * 1024;
-
-/** How the first answer about a query differs from the others: it tells the client the query's id. */
-export type AnsweredMethod = 'POST' | 'GET';
 
 /** The memory of a text that answers share, and how many of them are on their way. */
 interface SharedText {
@@ -49,49 +47,32 @@ export class AnswerWriter {
   }
 
   /**
-   * Answers with a page, when it is ready. What is kept for a request that waits is kept for each of tens of thousands: so it has no
-   * async function that would wait with it.
+   * Answers with a page, when it is ready.
    * @throws HttpError 404, RequestAbortedError
    */
   writePage(query: Query, number: number, acceptsGzip: boolean, response: Answer, method: AnsweredMethod): void {
-    const engine = this.#engine;
     if (response.destroyed) {
-      engine.hungUp(query);
+      this.#engine.hungUp(query);
       throw new RequestAbortedError('the client went away before its page was looked for');
     }
-    const ready = query.page(number);
-    if (ready === null) throw noPage(query, number, ', or has it no more');
-    let isHeld = true;
-    engine.hold(query);
-    response.on('close', () => {
-      if (!isHeld) return;
-      isHeld = false;
-      engine.release(query);
-      // Only the client of the first request can know the query's id: if it goes before the answer, the query goes too.
-      const isFirst = method === 'POST' && query.identity.hasIdempotencyKey !== true;
-      if (isFirst && !response.headersSent) engine.finish(query, abandoned);
-      else if (!response.writableFinished) engine.hungUp(query);
-    });
-    ready.then(
-      (page) => void this.#writeReady(query, page, number, acceptsGzip, response, method === 'POST'),
-      (error: unknown) => response.fail(error),
-    );
+    const poll = new Poll(this, query, response, acceptsGzip, method);
+    if (!query.readPage(number, poll)) {
+      throw httpErrors.notFound(`query ${query.identity.id} has no page ${number}, or has it no more`);
+    }
+    poll.begin(this.#engine);
   }
 
-  async #writeReady(
-    query: Query,
-    page: Page,
-    number: number,
-    acceptsGzip: boolean,
-    response: Answer,
-    isPosted: boolean,
-  ): Promise<void> {
+  /** For `Poll`: answers with a page that is ready. */
+  writeReadyPage(query: Query, page: Page, acceptsGzip: boolean, response: Answer, isPosted: boolean): void {
     if (response.destroyed) return;
     try {
-      if (query.isTooLate(page)) throw noPage(query, number, ' any more');
+      if (query.isTooLate(page)) {
+        throw httpErrors.notFound(`query ${query.identity.id} has no page ${page.number} any more`);
+      }
       const { body, headers } = this.repliesOf(query).page(query, page, isPosted);
       this.#countPage(query, page, body, acceptsGzip, response, isPosted);
-      await replyPage(response, body, acceptsGzip, headers);
+      const inflating = replyPage(response, body, acceptsGzip, headers);
+      inflating?.catch((error: unknown) => response.fail(error));
     } catch (error) {
       response.fail(error);
     }
@@ -166,9 +147,3 @@ export class AnswerWriter {
     return mustAnswer ? memory.count(user, bytes) : memory.reserve(user, bytes);
   }
 }
-
-function noPage({ identity }: Query, number: number, since: string): HttpError {
-  return httpErrors.notFound(`query ${identity.id} has no page ${number}${since}`);
-}
-
-const abandoned = 'was abandoned: its client went away before the first answer';

@@ -242,7 +242,8 @@ function queryLimits(
     pageBytes: pageBytesMax,
     bufferRows: pagination.maxRowsInBuffer,
     gzipLevel: acceptsGzip ? gzipLevel : 0,
-    timeout: { ms: timeoutSecs === null ? statementTimeoutMs : timeoutSecs * 1_000, isAsked: timeoutSecs !== null },
+    timeoutMs: timeoutSecs === null ? statementTimeoutMs : timeoutSecs * 1_000,
+    isTimeoutAsked: timeoutSecs !== null,
   };
 }
 

@@ -4,6 +4,7 @@ import type { Query } from '../query/query.ts';
 import { ownedKey, type Tombstone, Tombstones } from '../tombstones.ts';
 import { type Cause, causes } from '../wire/failures.ts';
 import { ProgressPoller } from './progress-poller.ts';
+import { loggedSql, rowsLostEvent, settledEvent } from './query-log.ts';
 
 export type QueriesOptions = Config['queries'] & Pick<Config['log'], 'logSql'>;
 
@@ -22,17 +23,15 @@ class UserQueries {
 interface Entry {
   readonly query: Query;
   readonly user: UserQueries;
-  readonly timer: NodeJS.Timeout;
   readonly timeoutMs: number;
+  /** Of its expiry; null while a request waits for an answer. */
+  timer: NodeJS.Timeout | null;
   polls: number;
   /** The time of the last answer while the server drains, by `performance.now()`; 0: none. */
   answeredAt: number;
   /** Runs from when the client has hung up until it comes back. */
   awayTimer: NodeJS.Timeout | null;
 }
-
-/** Limit of the SQL of one statement in the log. Writing megabytes would block the main thread. */
-const loggedCharactersMax = 10_000;
 
 export type Admission = 'admitted' | 'server full' | 'user runs too many' | 'user leaves too many unread';
 
@@ -94,8 +93,6 @@ export class Queries {
    */
   add(query: Query, sql: string, timeoutMs = this.#options.resultTimeoutMs): void {
     const { id, owner, sessionId } = query.identity;
-    const { key } = query;
-    const timer = setTimeout(() => this.#expire(key), timeoutMs);
     let user = this.#users.get(owner);
     if (user === undefined) {
       user = new UserQueries();
@@ -104,7 +101,9 @@ export class Queries {
     user.count++;
     user.running++;
     user.unread++;
-    this.#entries.set(key, { query, user, timer, timeoutMs, polls: 0, answeredAt: 0, awayTimer: null });
+    const entry: Entry = { query, user, timeoutMs, timer: null, polls: 0, answeredAt: 0, awayTimer: null };
+    this.#entries.set(query.key, entry);
+    this.#startTimer(entry);
     const logged = this.#options.logSql ? loggedSql(sql) : undefined;
     this.#followToEnd(query, user, logged);
     this.#progressPoller.add(query);
@@ -139,6 +138,7 @@ export class Queries {
     const entry = this.#entryOf(query);
     if (entry === undefined) return;
     entry.polls++;
+    clearExpiry(entry);
   }
 
   release(query: Query): void {
@@ -166,7 +166,7 @@ export class Queries {
 
   #answered(entry: Entry): void {
     if (entry.query.isDrained) this.#keepRead(entry);
-    entry.timer.refresh();
+    if (entry.polls === 0) this.#startTimer(entry);
     if (this.#drain !== null) entry.answeredAt = performance.now();
     this.#checkRead();
   }
@@ -222,7 +222,7 @@ export class Queries {
     const entries = [...this.#entries.values()];
     this.#entries.clear();
     for (const entry of entries) {
-      clearTimeout(entry.timer);
+      clearExpiry(entry);
       clearAway(entry);
       entry.query.remove(causes.shuttingDown());
     }
@@ -232,12 +232,14 @@ export class Queries {
     return this.#entries.get(key);
   }
 
-  #expire(key: string): void {
-    const entry = this.#entries.get(key);
-    // A waiting poll suspends the expiry; its answer restarts the timer.
-    if (entry === undefined || entry.polls > 0) return;
-    const secs = entry.timeoutMs / 1_000;
-    this.#remove(entry.query, `expired: not polled for ${secs} s`, causes.expired(secs));
+  #startTimer(entry: Entry): void {
+    if (entry.timer === null) entry.timer = setTimeout(() => this.#expire(entry), entry.timeoutMs);
+    else entry.timer.refresh();
+  }
+
+  #expire({ query, timeoutMs }: Entry): void {
+    const secs = timeoutMs / 1_000;
+    this.#remove(query, `expired: not polled for ${secs} s`, causes.expired(secs));
   }
 
   #remove(query: Query, reason: string, cause: Cause): void {
@@ -245,7 +247,7 @@ export class Queries {
     const { key } = query;
     const entry = this.#entries.get(key);
     if (entry === undefined) return;
-    clearTimeout(entry.timer);
+    clearExpiry(entry);
     clearAway(entry);
     this.#entries.delete(key);
     this.#progressPoller.delete(query);
@@ -275,71 +277,31 @@ export class Queries {
     done();
   }
 
-  /** In a function of its own, so that the closure of the expiry timer does not hold the SQL. */
   #followToEnd(query: Query, user: UserQueries, sql: string | undefined): void {
     query.on('settled', () => {
       if (query.isDraining) query.on('rowsLost', () => this.#observeRowsLost(query));
       user.running--;
       this.#progressPoller.delete(query);
-      this.#observeSettled(query, sql);
+      this.#observe(settledEvent(query, sql));
       // One that its client has cancelled is not read any more.
       this.#checkRead();
     });
   }
 
+  /** The rows of a query that is removed are given up, and not lost. */
   #observeRowsLost(query: Query): void {
-    const { id, sessionId, owner, origin } = query.identity;
     const { state } = query;
-    // The rows of a query that is removed are given up, and not lost.
-    if (state.name !== 'Failed' || this.#entryOf(query) === undefined) return;
-    const { code, message } = state.failure;
-    this.#observe({
-      type: 'rows_lost',
-      query: id,
-      session: sessionId,
-      user: owner,
-      ...origin,
-      code,
-      reason: message,
-    });
-  }
-
-  #observeSettled(query: Query, sql: string | undefined): void {
-    const { id, sessionId, owner, origin } = query.identity;
-    const { state } = query;
-    const { runningMs, rows, bytes, spilledBytes } = query.progress.totals;
-    this.#observe({
-      type: 'query_settled',
-      query: id,
-      session: sessionId,
-      user: owner,
-      requestId: origin?.requestId,
-      client: origin?.client,
-      state: state.name,
-      code: state.name === 'Failed' ? state.failure.code : null,
-      queueMs: microseconds(query.progress.queueMs),
-      runningMs: microseconds(runningMs),
-      rows,
-      bytes,
-      spilledBytes,
-      sql,
-    });
+    if (state.name === 'Failed' && this.#entryOf(query) !== undefined)
+      this.#observe(rowsLostEvent(query, state.failure));
   }
 }
 
-/** Rounded to three places: digits behind them would be noise, and make lines of the log longer. */
-function microseconds(ms: number): number {
-  return Math.round(ms * 1_000) / 1_000;
+function clearExpiry(entry: Entry): void {
+  if (entry.timer !== null) clearTimeout(entry.timer);
+  entry.timer = null;
 }
 
 function clearAway(entry: Entry): void {
   if (entry.awayTimer !== null) clearTimeout(entry.awayTimer);
   entry.awayTimer = null;
-}
-
-function loggedSql(sql: string): string {
-  if (sql.length <= loggedCharactersMax) return sql;
-  // V8 would keep the whole text for a part that is cut out of it.
-  const begin = Buffer.from(sql.slice(0, loggedCharactersMax)).toString();
-  return `${begin}... (${sql.length} characters)`;
 }

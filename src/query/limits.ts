@@ -6,13 +6,8 @@ export interface QueryLimits {
   readonly bufferRows: number;
   /** zlib's; 0: rows are not compressed. */
   readonly gzipLevel: number;
-  readonly timeout: StatementTimeout;
-}
-
-/** How long a statement may run. */
-export interface StatementTimeout {
-  /** 0: without limit. */
-  readonly ms: number;
-  /** Whether the client asked for it. */
-  readonly isAsked: boolean;
+  /** How long the statement may run; 0: without limit. */
+  readonly timeoutMs: number;
+  /** Whether the client asked for that. */
+  readonly isTimeoutAsked: boolean;
 }

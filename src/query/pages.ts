@@ -42,24 +42,34 @@ export interface Page extends Snapshot {
   readonly next: number | null;
 }
 
+/** A request for a page. One of the two is called, once, in a later microtask than the one in which the page was asked for. */
+export interface PageReader {
+  page(page: Page): void;
+  /** The page could not be made: a defect. */
+  noPage(error: unknown): void;
+}
+
 /** Where pages come from. */
 export interface PageSource {
-  /** Settles when a page can be made, or the wait is over; undefined: it can be made now. Called for one page at a time. */
-  ready(): Promise<void> | undefined;
+  /** Whether a page can be made now. */
+  readonly isReady: boolean;
+  /** Calls `Pages.ready` when a page can be made, or the wait is over. */
+  wait(pages: Pages): void;
   /** Makes the page of that number. */
   take(number: number): Page;
 }
 
 /**
  * Maps page numbers to pages. `#last` is the last page that had rows or ended the result; `#number` is the number of the next
- * one. All polls for a number share one promise. It is dropped if its page turns out empty with more rows to come. So repeated
+ * one. All readers of a number wait for the same page. If it turns out empty with more rows to come, it is not kept. So repeated
  * requests, concurrent polls and lost answers take the same path.
  */
 export class Pages {
   readonly #source: PageSource;
   #last: Page | null = null;
   #number = 0;
-  #filling: Promise<Page> | null = null;
+  /** Those who wait for the page `#number`. */
+  #readers: PageReader[] | null = null;
 
   constructor(source: PageSource) {
     this.#source = source;
@@ -80,28 +90,52 @@ export class Pages {
     if (this.#last !== null) this.#last = { ...this.#last, rows: noRows };
   }
 
-  /** @returns null if there is no page of that number, or it is no longer kept */
-  get(number: number): Promise<Page> | null {
+  /** @returns false if there is no page of that number, or it is no longer kept */
+  readPage(number: number, reader: PageReader): boolean {
     const last = this.#last;
-    if (last !== null && number === last.number) return Promise.resolve(last);
-    if (number !== this.#number) return null;
-    if (last !== null && last.next === null) return Promise.resolve(pastTheEnd(last));
-    if (this.#filling !== null) return this.#filling;
-    const ready = this.#source.ready();
-    if (ready === undefined) return Promise.resolve(this.#make(number));
-    this.#filling = ready.then(() => this.#make(number));
-    return this.#filling;
+    if (last !== null && number === last.number) give(last, [reader]);
+    else if (number !== this.#number) return false;
+    else if (last !== null && last.next === null) give(pastTheEnd(last), [reader]);
+    else if (this.#readers !== null) this.#readers.push(reader);
+    else if (this.#source.isReady) this.#make([reader]);
+    else {
+      this.#readers = [reader];
+      this.#source.wait(this);
+    }
+    return true;
   }
 
-  #make(number: number): Page {
-    this.#filling = null;
-    const page = this.#source.take(number);
+  /** For `PageSource`. */
+  ready(): void {
+    const readers = this.#readers;
+    this.#readers = null;
+    if (readers !== null) this.#make(readers);
+  }
+
+  #make(readers: readonly PageReader[]): void {
+    const number = this.#number;
+    let page: Page;
+    try {
+      page = this.#source.take(number);
+    } catch (error) {
+      queueMicrotask(() => {
+        for (const reader of readers) reader.noPage(error);
+      });
+      return;
+    }
     if (page.next !== number) {
       this.#last = page;
       this.#number = number + 1;
     }
-    return page;
+    give(page, readers);
   }
+}
+
+/** Not at once: the page may be read, or become ready, in the middle of a change of the query. */
+function give(page: Page, readers: readonly PageReader[]): void {
+  queueMicrotask(() => {
+    for (const reader of readers) reader.page(page);
+  });
 }
 
 function pastTheEnd(last: Page): Page {

@@ -19,8 +19,11 @@ const askAfterMs = 200;
 /** Counts how far a statement is: rows examined, rows returned, and how long it has run. */
 export class ProgressCounter {
   readonly #createdAt = performance.now();
-  readonly #result = { rows: 0, bytes: 0 };
-  readonly #spilled = { rows: 0, bytes: 0 };
+  #rows = 0;
+  #bytes = 0;
+  /** The part of them that was written to disk. */
+  #spilledRows = 0;
+  #spilledBytes = 0;
   /** null: the database has given no count. */
   #examinedRows: number | null = null;
   #estimatedRows: number | null = null;
@@ -46,16 +49,16 @@ export class ProgressCounter {
   }
 
   received({ rows, length }: Batch): void {
-    this.#result.rows += rows;
-    this.#result.bytes += length;
+    this.#rows += rows;
+    this.#bytes += length;
   }
 
   /** Rows of the result were written to disk, from where they are received later. */
   spilled(rows: number, bytes: number): void {
-    this.#spilled.rows += rows;
-    this.#spilled.bytes += bytes;
-    this.#result.rows += rows;
-    this.#result.bytes += bytes;
+    this.#spilledRows += rows;
+    this.#spilledBytes += bytes;
+    this.#rows += rows;
+    this.#bytes += bytes;
   }
 
   /** @param rows null: unknown. A count that is lower than an earlier one is ignored. */
@@ -88,8 +91,7 @@ export class ProgressCounter {
   }
 
   get totals(): QueryTotals {
-    const { rows, bytes } = this.#result;
-    return { runningMs: this.runningMs, rows, bytes, spilledBytes: this.#spilled.bytes };
+    return { runningMs: this.runningMs, rows: this.#rows, bytes: this.#bytes, spilledBytes: this.#spilledBytes };
   }
 
   /**
@@ -97,7 +99,8 @@ export class ProgressCounter {
    * @param queuePosition null: the statement does not wait
    */
   stats(writtenRows: number, queuePosition: number | null): QueryStats {
-    const { rows, bytes } = this.#result;
+    const rows = this.#rows;
+    const bytes = this.#bytes;
     const examined = Math.max(this.#examinedRows ?? 0, rows);
     const estimatedRows = this.#estimatedRows !== null && this.#estimatedRows >= examined ? this.#estimatedRows : null;
     return {
@@ -105,7 +108,7 @@ export class ProgressCounter {
       scan: { rows: examined, bytes, known: this.#examinedRows !== null, estimatedRows },
       write: { rows: writtenRows, bytes: 0 },
       result: { rows, bytes },
-      spill: { rows: this.#spilled.rows, bytes: this.#spilled.bytes },
+      spill: { rows: this.#spilledRows, bytes: this.#spilledBytes },
       queue: queuePosition,
     };
   }

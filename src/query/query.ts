@@ -17,7 +17,7 @@ import type { Buffers } from './buffers.ts';
 import type { DispatchedStatement } from './dispatched-statement.ts';
 import type { QueryIdentity } from './identity.ts';
 import type { QueryLimits } from './limits.ts';
-import { type Page, Pages, type Snapshot } from './pages.ts';
+import { type Page, type PageReader, Pages, type Snapshot } from './pages.ts';
 import { ProgressCounter } from './progress-counter.ts';
 import type { QueryEvents } from './query-events.ts';
 import type { QueryMemory } from './request-memory.ts';
@@ -144,12 +144,12 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   }
 
   /**
-   * The page of that number, when it is ready: when it is full, when the statement has ended and the rest fits in it,
-   * or when the wait is over.
-   * @returns null if there is no such page, or it is no longer kept
+   * Gives the reader the page of that number, when it is full, when the statement has ended and the rest fits in it, or when the
+   * wait is over.
+   * @returns false if there is no such page, or it is no longer kept
    */
-  page(number: number): Promise<Page> | null {
-    return this.#phase === 'removed' ? null : this.#pages.get(number);
+  readPage(number: number, reader: PageReader): boolean {
+    return this.#phase !== 'removed' && this.#pages.readPage(number, reader);
   }
 
   /** Whether rows are missing in the page because the query was removed just before the page was made. */
@@ -211,8 +211,10 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.progress.sent();
     this.#move('running');
     this.rowBuffer.isReceiving = true;
-    const { ms, isAsked } = this.#limits.timeout;
-    if (ms > 0) this.#timeout = setTimeout(() => this.cancel(causes.statementTimeout(ms / 1_000, isAsked)), ms);
+    const { timeoutMs, isTimeoutAsked } = this.#limits;
+    if (timeoutMs === 0) return;
+    const expire = (): void => this.cancel(causes.statementTimeout(timeoutMs / 1_000, isTimeoutAsked));
+    this.#timeout = setTimeout(expire, timeoutMs);
   }
 
   released(): void {

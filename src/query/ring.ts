@@ -37,6 +37,10 @@ interface Slot {
   readonly rowEnds: Uint32Array | null;
 }
 
+/** Most queries wait for their rows without any. */
+const empty: (Slot | undefined)[] = [];
+const slotsMin = 4;
+
 /**
  * The batches that a query has received and not yet handed out, first in, first out. The credits given to the worker limit
  * how much it holds:
@@ -47,7 +51,7 @@ interface Slot {
  * The head may have been handed out in part, up to row `#headRows`.
  */
 export class Ring {
-  #slots: (Slot | undefined)[] = new Array(4);
+  #slots: (Slot | undefined)[] = empty;
   #head = 0;
   #count = 0;
   #headRows = 0;
@@ -131,7 +135,7 @@ export class Ring {
     const buffers = this.#slots.flatMap((slot) =>
       slot === undefined || slot.rowEnds === null ? [] : slot.batch.buffer,
     );
-    this.#slots = new Array(4);
+    this.#slots = empty;
     this.#head = this.#count = this.#headRows = this.#rows = this.#bytes = this.#heldBytes = 0;
     return buffers;
   }
@@ -145,7 +149,7 @@ export class Ring {
   }
 
   #grow(): void {
-    const slots: (Slot | undefined)[] = new Array(this.#slots.length * 2);
+    const slots: (Slot | undefined)[] = new Array(Math.max(slotsMin, this.#slots.length * 2));
     for (let index = 0; index < this.#count; index++)
       slots[index] = this.#slots[(this.#head + index) % this.#slots.length];
     this.#slots = slots;

@@ -26,7 +26,8 @@ export class RowBuffer {
   /** Whether rows may still come, so that the whole window is reserved. */
   #isReceiving = false;
   /** Rows, and the memory of batches, that the worker has sent and has not been credited for. */
-  readonly #uncredited = { rows: 0, bytes: 0 };
+  #uncreditedRows = 0;
+  #uncreditedBytes = 0;
   #lastRows = noRows;
   /** Memory that the last page alone keeps of a batch, as the rest of the batch was dropped. */
   #partialBatchBytes = 0;
@@ -68,7 +69,7 @@ export class RowBuffer {
 
   /** Whether the worker has used up its credit, so that no more rows come until a page is taken. */
   isOutOfCredit(bufferRows: number): boolean {
-    return this.#uncredited.bytes >= this.#windowBytes || this.#uncredited.rows >= bufferRows;
+    return this.#uncreditedBytes >= this.#windowBytes || this.#uncreditedRows >= bufferRows;
   }
 
   set isReceiving(isReceiving: boolean) {
@@ -92,8 +93,8 @@ export class RowBuffer {
    */
   push(batch: Batch, mayGrow: boolean): number {
     this.#ring.push(batch);
-    this.#uncredited.rows += batch.rows;
-    this.#uncredited.bytes += batch.buffer.byteLength;
+    this.#uncreditedRows += batch.rows;
+    this.#uncreditedBytes += batch.buffer.byteLength;
     const before = this.#windowBytes;
     if (mayGrow) this.#windowBytes = this.#buffers.grown(before);
     this.#updateReservation();
@@ -107,9 +108,9 @@ export class RowBuffer {
   take(pageRows: number, pageBytes: number): { readonly rows: Rows; readonly credit: Credit } | null {
     if (this.#ring.rows === 0) return null;
     const rows = this.#ring.take(pageRows, pageBytes);
-    const freeBytes = this.#uncredited.bytes - this.#ring.heldBytes;
-    this.#uncredited.rows -= rows.count;
-    this.#uncredited.bytes -= freeBytes;
+    const freeBytes = this.#uncreditedBytes - this.#ring.heldBytes;
+    this.#uncreditedRows -= rows.count;
+    this.#uncreditedBytes -= freeBytes;
     const before = this.#windowBytes;
     this.#windowBytes = this.#buffers.shrunk(before, freeBytes);
     return { rows, credit: { bytes: freeBytes - (before - this.#windowBytes), rows: rows.count } };

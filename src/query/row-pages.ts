@@ -1,5 +1,5 @@
 import type { QueryLimits } from './limits.ts';
-import type { Page, PageSource, Snapshot } from './pages.ts';
+import type { Page, PageSource, Pages, Snapshot } from './pages.ts';
 import { noRows } from './ring.ts';
 import type { Credit, RowBuffer } from './row-buffer.ts';
 
@@ -40,20 +40,21 @@ export class RowPages implements PageSource {
     return rows > 0 && this.#rows.isOutOfCredit(bufferRows);
   }
 
-  ready(): Promise<void> | undefined {
-    const { waitMs } = this.#limits;
-    if (waitMs === 0 || this.isReadable) return undefined;
+  get isReady(): boolean {
+    return this.#limits.waitMs === 0 || this.isReadable;
+  }
+
+  wait(pages: Pages): void {
     this.#polledSince = performance.now();
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        clearTimeout(timer);
-        this.#query.off('readable', wake);
-        this.#polledSince = null;
-        resolve();
-      };
-      const timer = setTimeout(wake, waitMs);
-      this.#query.on('readable', wake);
-    });
+    const wake = (): void => {
+      clearTimeout(timer);
+      this.#query.off('readable', wake);
+      this.#polledSince = null;
+      // Not at once: the query emits events in the middle of its changes.
+      queueMicrotask(() => pages.ready());
+    };
+    const timer = setTimeout(wake, this.#limits.waitMs);
+    this.#query.on('readable', wake);
   }
 
   take(number: number): Page {

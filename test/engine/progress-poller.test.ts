@@ -3,6 +3,7 @@ import { ProgressPoller } from '#src/engine/progress-poller.js';
 import type { Query } from '#src/query/query.js';
 import { causes } from '#src/wire/failures.js';
 import { makeQuery } from '../query/make-query.ts';
+import { readPage } from '../query/read-page.ts';
 import { idleHandle, type Run, runBy } from '../query/run-by.ts';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { statement as plain } from '../support/statement.ts';
@@ -15,7 +16,7 @@ function waitedFor(onAsk: () => void): Query {
     return { ...idleHandle, askExamined: onAsk };
   };
   runBy(query, plain('SELECT 1'), run, false);
-  query.page(0);
+  readPage(query, 0);
   return query;
 }
 

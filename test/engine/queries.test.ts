@@ -4,6 +4,7 @@ import type { ServiceEvent } from '#src/events.js';
 import type { Query } from '#src/query/query.js';
 import { failureOf } from '#src/wire/failures.js';
 import { forever, makeQuery } from '../query/make-query.ts';
+import { readPage } from '../query/read-page.ts';
 import { installFakeClock } from '../support/fake-clock.ts';
 import { isPending } from '../support/turns.ts';
 
@@ -49,7 +50,7 @@ class Stage {
     const query = this.add(owner);
     this.queries.hold(query);
     query.ended(outcome, 0);
-    await query.page(0);
+    await readPage(query, 0);
     this.queries.release(query);
     return query;
   }
@@ -95,7 +96,7 @@ t.test('a user may leave as many results unread as allowed, and those that were 
   t.equal(stage.queries.admit('ann'), 'user leaves too many unread', 'a failure that is not read counts too');
   t.equal(stage.queries.admit('bob'), 'admitted');
   stage.queries.hold(first);
-  await first.page(0);
+  await readPage(first, 0);
   stage.queries.release(first);
   t.equal(stage.queries.admit('ann'), 'admitted', 'one has been read');
   const third = stage.add('ann');
@@ -329,7 +330,7 @@ t.test('a drain is over at once when nothing is unread, and else with the last a
   const drained = stage.queries.read(forever, forever);
   stage.queries.hold(query);
   query.ended(outcome, 0);
-  await query.page(0);
+  await readPage(query, 0);
   clock.tick(1_000);
   t.equal(await isPending(drained), true, 'its answer has not left yet');
   stage.queries.release(query);
@@ -367,7 +368,7 @@ t.test('B6: a drain does not wait for what is not polled', async (t) => {
   clock.tick(100);
   t.equal(await isPending(drained), true, 'while a poll waits, it does');
   polled.ended(outcome, 0);
-  await polled.page(0);
+  await readPage(polled, 0);
   stage.queries.release(polled);
   await drained;
   t.equal(stage.queries.size, 2, 'both can be asked for until the server ends');

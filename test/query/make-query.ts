@@ -15,7 +15,8 @@ export function makeQuery(id = 'q', owner = 'ann', more: Partial<QueryIdentity> 
       pageBytes: 1_000,
       bufferRows: 10,
       gzipLevel: 0,
-      timeout: { ms: forever, isAsked: false },
+      timeoutMs: forever,
+      isTimeoutAsked: false,
     },
     new Buffers({ bufferBytesMax: 1_000_000, resultsBytesMax: 1_000_000, queryBufferBytesMax: 1_000 }),
   );

@@ -14,6 +14,7 @@ import { statement as plain } from '../support/statement.ts';
 import { isPending } from '../support/turns.ts';
 import { batchOf, deflated, textOf } from './batches.ts';
 import { forever } from './make-query.ts';
+import { readPage } from './read-page.ts';
 import { idleHandle, runBy } from './run-by.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
@@ -24,7 +25,8 @@ const limits: QueryLimits = {
   pageBytes: 1_000,
   bufferRows: 100,
   gzipLevel: 0,
-  timeout: { ms: forever, isAsked: false },
+  timeoutMs: forever,
+  isTimeoutAsked: false,
 };
 
 /** Room for many queries, of which each may have 10,000 bytes from its beginning on. */
@@ -75,7 +77,7 @@ class Stage {
   }
 
   async page(number: number): Promise<Page> {
-    const page = this.query.page(number);
+    const page = readPage(this.query, number);
     if (page === null) throw new Error(`there is no page ${number}`);
     return page;
   }
@@ -242,8 +244,8 @@ t.test('two polls of one page get the same rows, and an older page is gone', asy
   const [one, other] = await Promise.all(polls);
   t.equal(one, other);
   t.equal(textOf((await stage.page(1)).rows), '[4],[5],[6]');
-  t.equal(stage.query.page(0), null);
-  t.equal(stage.query.page(3), null);
+  t.equal(readPage(stage.query, 0), null);
+  t.equal(readPage(stage.query, 3), null);
   stage.query.cancel(causes.cancelled());
 });
 
@@ -508,7 +510,7 @@ t.test('a removed query that had succeeded gives back the room of its rows', asy
 
 t.test('a statement that runs past its time fails with 90005', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage({ timeout: { ms: 20, isAsked: false } });
+  const stage = new Stage({ timeoutMs: 20, isTimeoutAsked: false });
   stage.start();
   const poll = stage.page(0);
   clock.tick(19);
@@ -523,7 +525,7 @@ t.test('a statement that runs past its time fails with 90005', async (t) => {
 
 t.test('the time of a statement begins when it is sent, not when it waits for its session', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage({ timeout: { ms: 20, isAsked: false } });
+  const stage = new Stage({ timeoutMs: 20, isTimeoutAsked: false });
   const observer = stage.start(false);
   const poll = stage.page(0);
   clock.tick(40);
@@ -536,7 +538,7 @@ t.test('the time of a statement begins when it is sent, not when it waits for it
 
 t.test('a statement that ended in time is not cancelled afterwards', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage({ timeout: { ms: 10, isAsked: false } });
+  const stage = new Stage({ timeoutMs: 10, isTimeoutAsked: false });
   stage.start().ended(outcome, 0);
   clock.tick(25);
   t.equal(stage.cancels, 0);
@@ -815,7 +817,7 @@ t.test('a page that is made as its query is removed is not taken for an end with
   observer.ended(outcome, 0);
   stage.query.remove(causes.cancelled());
   t.ok(stage.query.isTooLate(await polled));
-  t.equal(stage.query.page(0), null);
+  t.equal(readPage(stage.query, 0), null);
 
   const read = new Stage();
   const other = read.start();
@@ -1145,7 +1147,7 @@ t.test('rows after the end that no longer fit into the memory for all fail what 
 
 t.test('a statement without a time limit runs for as long as it likes', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage({ timeout: { ms: 0, isAsked: false } });
+  const stage = new Stage({ timeoutMs: 0, isTimeoutAsked: false });
   stage.start();
   clock.tick(forever);
   t.equal(stage.query.isRunning, true);
@@ -1155,7 +1157,7 @@ t.test('a statement without a time limit runs for as long as it likes', async (t
 
 t.test('a time limit that the client has asked for is called so', async (t) => {
   const clock = installFakeClock(t);
-  const stage = new Stage({ timeout: { ms: 10, isAsked: true } });
+  const stage = new Stage({ timeoutMs: 10, isTimeoutAsked: true });
   stage.start();
   const poll = stage.page(0);
   clock.tick(10);
