@@ -22,6 +22,7 @@ export const figures = {
   p99AmongPollsMs: { title: 'SELECT 1 p99 meanwhile', show: milliseconds },
   p99AmongPollsRatio: { title: 'SELECT 1 p99 meanwhile / alone', show: (ratio) => ratio.toFixed(2) },
   bytesPerConnection: { title: 'memory per idle connection', show: (bytes) => `${(bytes / 1_000).toFixed(1)} KB` },
+  residentBytesPerPoll: { title: 'resident per poll', show: (bytes) => `${(bytes / 1_000).toFixed(1)} KB` },
   bytesPerPoll: { title: 'memory per poll', show: (bytes) => `${(bytes / 1_000).toFixed(1)} KB` },
   /** CPU time of the contender's process, all threads. */
   cpuMs: { title: 'CPU', show: seconds },

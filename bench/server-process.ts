@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { EventLoopUtilization } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
+import type { ServerQuestion } from './preload.ts';
 
 const preload = new URL('./preload.js', import.meta.url).href;
 
@@ -37,10 +38,18 @@ export class ServerProcess implements AsyncDisposable {
 
   /** How long the event loop of the main thread has been busy and idle so far. */
   async utilization(): Promise<EventLoopUtilization> {
+    return (await this.#ask('utilization')) as EventLoopUtilization;
+  }
+
+  /** The bytes of the main thread's heap that are in use, without garbage. */
+  async liveHeapBytes(): Promise<number> {
+    return (await this.#ask('live heap')) as number;
+  }
+
+  async #ask(question: ServerQuestion): Promise<unknown> {
     const answer = once(this.#child, 'message');
-    this.#child.send('utilization');
-    const [utilization] = (await answer) as [EventLoopUtilization];
-    return utilization;
+    this.#child.send(question);
+    return (await answer)[0];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -22,8 +22,9 @@ const patienceMs = 60_000;
 /**
  * Many statements that wait, each with a request that waits for it on a connection of its own. They share a few sessions: the
  * first statement of each session waits for a lock of its own, the others for their turn. Then all the first ones get
- * their locks at once. What Sluice's memory grows by counts all that a waiting poll needs: its connection, its request and
- * its query.
+ * their locks at once. What Sluice's heap grows by counts all that a waiting poll needs: its connection, its request and its
+ * query. Resident memory grows by more, and by another amount in each run: by what Node keeps of a connection outside the heap,
+ * and by garbage.
  */
 export async function measurePolls(
   { polls, sessions, seconds }: PollsScenario,
@@ -43,10 +44,10 @@ export async function measurePolls(
   await using locks = await Locks.take(database, sessions);
   await using pollers = new Pollers();
   await quiet(sluice);
-  const empty = memoryBytes(sluice.pid);
+  const empty = await memoryOf(sluice);
   await pollers.ask({ type: 'connect', url: sluice.url, connections: polls });
   await quiet(sluice);
-  const connected = memoryBytes(sluice.pid);
+  const connected = await memoryOf(sluice);
 
   const ids = await openSessions(sluice.url, sessions, sessionIdleSecs);
   await pollers.ask({ type: 'post', bodies: ids.map((id, number) => statement(id, locks.first(number))) });
@@ -54,21 +55,28 @@ export async function measurePolls(
   const others = Array.from({ length: polls - sessions }, (_, number) => ids[number % sessions] as string);
   await pollers.ask({ type: 'post', bodies: others.map((id) => statement(id, locks.rest)) });
   await quiet(sluice);
-  const waiting = memoryBytes(sluice.pid);
+  const waiting = await memoryOf(sluice);
 
+  // Once to warm up: the collection drops compiled code as well.
+  await fire(sluice.url, one, seconds);
   const { p99Ms: p99AmongPollsMs = Number.NaN } = await fire(sluice.url, one, seconds);
   const answers = pollers.ask({ type: 'collect', answers: sessions });
   await locks.release();
   const lateMs = await answers;
   return {
-    bytesPerConnection: (connected - empty) / polls,
-    bytesPerPoll: (waiting - empty) / polls,
+    bytesPerConnection: (connected.heapBytes - empty.heapBytes) / polls,
+    bytesPerPoll: (waiting.heapBytes - empty.heapBytes) / polls,
+    residentBytesPerPoll: (waiting.residentBytes - empty.residentBytes) / polls,
     p99AloneMs,
     p99AmongPollsMs,
     p99AmongPollsRatio: p99AmongPollsMs / p99AloneMs,
     wakeP50Ms: percentile(lateMs, 0.5),
     wakeP99Ms: percentile(lateMs, 0.99),
   };
+}
+
+async function memoryOf(sluice: ServerProcess): Promise<{ heapBytes: number; residentBytes: number }> {
+  return { heapBytes: await sluice.liveHeapBytes(), residentBytes: memoryBytes(sluice.pid) };
 }
 
 function statement(sessionId: string, lock: string): object {

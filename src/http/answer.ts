@@ -17,7 +17,7 @@ export type StatusCounts = Map<number, number>;
 const requestIdForm = /^[\w.:+/=@~-]{1,128}$/;
 
 /** The prefix of the ids that this process gives to requests without one: random, so that they differ between processes. */
-const processId = randomBytes(6).toString('hex');
+const idPrefix = `${randomBytes(6).toString('hex')}-`;
 let requestCount = 0;
 
 /** The server that an answer is of. */
@@ -76,7 +76,7 @@ export function requestIdOf({ headers }: IncomingMessage): string {
   const given = headers['x-request-id'];
   if (typeof given === 'string' && requestIdForm.test(given)) return given;
   requestCount++;
-  return `${processId}-${requestCount}`;
+  return idPrefix + requestCount;
 }
 
 export function originOf({ socket }: IncomingMessage, response: ServerResponse): QueryOrigin {
