@@ -114,6 +114,7 @@ for (const server of await sharedServers()) {
         {
           waitMs: 10_000,
           pageRows: 10_000,
+          readyRows: 10_000,
           pageBytes: 16 * MiB,
           bufferRows: 5_000_000,
           gzipLevel: 0,

@@ -1,4 +1,5 @@
 import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import { formats } from '#src/formats/index.js';
 import type { FormatName } from '#src/wire/statement.js';
 import { decimalsNotFixed, valueText, valueType } from '#src/worker/binary-values.js';
 import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel.js';
@@ -212,7 +213,8 @@ function formatOf(columns: readonly Both[], cells: FormatName, isBinary: boolean
   return {
     kinds: Uint8Array.from(columns, ({ typed, string }) => (cells === 'json' ? typed : string)),
     values: isBinary ? Uint16Array.from(columns, ({ type, decimals }) => type | (decimals << 8)) : null,
-    nullIsString: false,
+    layout: formats.json.layout,
+    keys: null,
   };
 }
 
@@ -228,7 +230,8 @@ export async function run(): Promise<void> {
     const format: RowFormat = {
       kinds: Uint8Array.from(columns, ({ kind }) => kind),
       values: null,
-      nullIsString: false,
+      layout: formats.json.layout,
+      keys: null,
     };
     kernel.input.set(bytes, headroomBytes);
     const encoded = await megabytesPerSecond(bytes, () => encode(format, headroomBytes + bytes.length));

@@ -8,11 +8,14 @@ import type { Exchange } from '../http/router.ts';
 import type { Query } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import type { Account } from '../session/accounts.ts';
+import type { Failure } from '../wire/failures.ts';
 import type { AnswerWriter } from './answer-writer.ts';
 import type { Authenticator } from './authenticator.ts';
 import type { BodyFormat, ParsedBody } from './body.ts';
 import type { BodyParser } from './body-parser.ts';
 import { InvalidRequestError } from './invalid-request.ts';
+import { ResultStream } from './result-stream.ts';
+import type { WholeFormat } from './whole-format.ts';
 
 /** How a dialect posts statements. */
 export interface PostDialect<Body extends ParsedBody> {
@@ -25,6 +28,13 @@ export interface PostDialect<Body extends ParsedBody> {
    * @throws InvalidRequestError
    */
   submissionOf(body: Body, request: IncomingMessage, user: string, key: string | null): Submission;
+}
+
+/** How the POST is answered. */
+export interface WholeAnswer {
+  readonly format: WholeFormat;
+  /** The body of an answer about a statement that failed before its first row. */
+  writeFailure(failure: Failure): string;
 }
 
 /** The longest key of a POST; a longer one is refused. */
@@ -56,14 +66,28 @@ export class Posts {
   }
 
   /** @throws HttpError, RefusalError, RequestAbortedError */
-  async post<Body extends ParsedBody>(dialect: PostDialect<Body>, { request, response }: Exchange): Promise<void> {
+  async post<Body extends ParsedBody>(
+    dialect: PostDialect<Body>,
+    { request, response }: Exchange,
+    whole: WholeAnswer | null = null,
+  ): Promise<void> {
     const key = keyOf(request, dialect.keyHeader);
+    if (whole !== null && key !== null) {
+      throw httpErrors.badRequest(
+        `a whole result in one answer cannot be repeated: leave out the header ${dialect.keyHeader}, or read it by pages`,
+      );
+    }
     // A repeated POST is answered with the query that it has started.
     if (key === null) this.#engine.checkAccepting();
     // Authenticate before buffering the body.
     const account = await this.#authenticator.authenticate(request);
     const isGzip = acceptsGzip(request.headers['accept-encoding']);
-    const query = await this.#submit(dialect, key, account, isGzip, request, response);
+    const query = await this.#submit(dialect, key, account, isGzip, whole?.format ?? null, request, response);
+    if (whole !== null) {
+      const writeFailure = (failure: Failure): string => whole.writeFailure(failure);
+      new ResultStream(this.#engine, query, response, whole.format, isGzip, writeFailure).begin();
+      return;
+    }
     this.#answers.writePage(query, 0, isGzip, response, 'POST');
   }
 
@@ -73,6 +97,7 @@ export class Posts {
     key: string | null,
     account: Account,
     isGzip: boolean,
+    whole: WholeFormat | null,
     request: IncomingMessage,
     response: Answer,
   ): Promise<Query> {
@@ -90,16 +115,28 @@ export class Posts {
       const wantsDigest = key !== null;
       const parsing = this.#bodyParser.parse({ user, format: dialect.bodies, bytes, wantsDigest, isAbandoned });
       const { body, digest } = parsing instanceof Promise ? await parsing : parsing;
-      return await this.#engine.submit(() => submissionOf(dialect, body, request, user, key), account, {
-        key: key === null ? null : { scope: dialect.name, text: key, digest: digest ?? '' },
-        acceptsGzip: isGzip,
-        origin: originOf(request, response),
-        isAbandoned,
-      });
+      return await this.#engine.submit(
+        () => streamed(submissionOf(dialect, body, request, user, key), whole),
+        account,
+        {
+          key: key === null ? null : { scope: dialect.name, text: key, digest: digest ?? '' },
+          acceptsGzip: isGzip,
+          origin: originOf(request, response),
+          isAbandoned,
+        },
+      );
     } finally {
       reservation.release();
     }
   }
+}
+
+/** The submission, for a client that reads the whole result in one answer. */
+function streamed(submission: Submission, whole: WholeFormat | null): Submission {
+  if (whole === null) return submission;
+  const { format: given, ...request } = submission.request;
+  const format = whole.rows === 'json' && given !== undefined ? given : whole.rows;
+  return { ...submission, listener: null, request: { ...request, format, isStreamed: true } };
 }
 
 /** @throws HttpError 400 */

@@ -232,20 +232,25 @@ function sessionIdOf({ session }: QueryRequest, placement: Placement | null): st
 }
 
 function queryLimits(
-  { pagination, timeoutSecs }: QueryRequest,
+  { pagination, timeoutSecs, isStreamed }: QueryRequest,
   acceptsGzip: boolean,
   { pageBytesMax, gzipLevel, statementTimeoutMs }: EngineLimits,
 ): QueryLimits {
+  const pageRows = Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer);
   return {
-    waitMs: pagination.waitSecs * 1_000,
-    pageRows: Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer),
-    pageBytes: pageBytesMax,
-    bufferRows: pagination.maxRowsInBuffer,
+    pageRows,
+    readyRows: isStreamed === true ? 1 : pageRows,
+    pageBytes: isStreamed === true ? Math.min(pageBytesMax, streamedBytes) : pageBytesMax,
     gzipLevel: acceptsGzip ? gzipLevel : 0,
+    waitMs: pagination.waitSecs * 1_000,
+    bufferRows: pagination.maxRowsInBuffer,
     timeoutMs: timeoutSecs === null ? statementTimeoutMs : timeoutSecs * 1_000,
     isTimeoutAsked: timeoutSecs !== null,
   };
 }
+
+/** What is written to the client of a streamed result at once. */
+const streamedBytes = 256 * 1024;
 
 /** About the memory of a query's records while its statement waits or runs. */
 const queryRecordsBytes = 4 * 1024;

@@ -16,6 +16,8 @@ export interface QueryRequest {
   readonly resultTimeoutSecs?: number;
   /** Absent: JSON of the type of each column. */
   readonly format?: FormatName;
+  /** The whole result is the body of one answer, which takes rows as they come. */
+  readonly isStreamed?: true;
 }
 
 /** A session that is opened for the statement. */

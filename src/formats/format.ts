@@ -4,8 +4,21 @@ import type { CellKind } from './cell-kind.ts';
 /** How the rows of a result are written. */
 export interface Format {
   readonly name: FormatName;
-  /** Whether NULL is the string "NULL" instead of `null`. */
-  readonly nullIsString: boolean;
+  readonly layout: RowLayout;
+  /** Whether rows are objects, with the names of the columns as keys. */
+  readonly hasKeys: boolean;
   /** @param typed the kind that keeps the type of the column */
   cellKindOf(type: ColumnType, typed: CellKind): CellKind;
+}
+
+/** The bytes around cells and rows. An absent one is 0. */
+export interface RowLayout {
+  readonly open: number;
+  /** Between cells. */
+  readonly separator: number;
+  readonly close: number;
+  /** Between rows. */
+  readonly rowSeparator: number;
+  /** NULL, of 7 bytes at most. */
+  readonly nullCell: Uint8Array;
 }

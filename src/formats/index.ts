@@ -1,6 +1,14 @@
 import type { FormatName } from '../wire/statement.ts';
+import { csv, tsv } from './delimited.ts';
 import type { Format } from './format.ts';
-import { json, jsonStrings, jsonStringsAndNull, jsonWithLargeIntegersAsStrings } from './json.ts';
+import {
+  json,
+  jsonStrings,
+  jsonStringsAndNull,
+  jsonWithLargeIntegersAsStrings,
+  ndjsonArrays,
+  ndjsonObjects,
+} from './json.ts';
 
 /** All formats, by the names under which requests and messages between threads choose them. */
 export const formats: Readonly<Record<FormatName, Format>> = {
@@ -8,4 +16,8 @@ export const formats: Readonly<Record<FormatName, Format>> = {
   'json, large integers as strings': jsonWithLargeIntegersAsStrings,
   'json strings': jsonStrings,
   'json strings, NULL too': jsonStringsAndNull,
+  'ndjson, arrays': ndjsonArrays,
+  'ndjson, objects': ndjsonObjects,
+  csv,
+  tsv,
 };

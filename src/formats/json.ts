@@ -1,32 +1,61 @@
 import type { ColumnType } from '../wire/statement.ts';
 import { type CellKind, cellKind } from './cell-kind.ts';
-import type { Format } from './format.ts';
+import { code } from './code.ts';
+import type { Format, RowLayout } from './format.ts';
+
+const arrays: RowLayout = {
+  open: code('['),
+  separator: code(','),
+  close: code(']'),
+  rowSeparator: code(','),
+  nullCell: Buffer.from('null'),
+};
 
 /** Each row is an array, and each cell JSON of its column's type (docs/api.md, "Values"). */
 export const json: Format = {
   name: 'json',
-  nullIsString: false,
+  layout: arrays,
+  hasKeys: false,
   cellKindOf: (_type, typed) => typed,
 };
 
 /** For clients that read JSON numbers as doubles: 64-bit integers are strings. */
 export const jsonWithLargeIntegersAsStrings: Format = {
   name: 'json, large integers as strings',
-  nullIsString: false,
+  layout: arrays,
+  hasKeys: false,
   cellKindOf: (type, typed) => (type.name === 'Int64' || type.name === 'UInt64' ? stringKind(type, typed) : typed),
 };
 
 /** All cells are strings, except NULL. */
 export const jsonStrings: Format = {
   name: 'json strings',
-  nullIsString: false,
+  layout: arrays,
+  hasKeys: false,
   cellKindOf: stringKind,
 };
 
 export const jsonStringsAndNull: Format = {
   name: 'json strings, NULL too',
-  nullIsString: true,
+  layout: { ...arrays, nullCell: Buffer.from('"NULL"') },
+  hasKeys: false,
   cellKindOf: stringKind,
+};
+
+/** A row on each line. */
+export const ndjsonArrays: Format = {
+  name: 'ndjson, arrays',
+  layout: { ...arrays, rowSeparator: code('\n') },
+  hasKeys: false,
+  cellKindOf: (_type, typed) => typed,
+};
+
+/** The same, with the names of the columns. */
+export const ndjsonObjects: Format = {
+  name: 'ndjson, objects',
+  layout: { ...arrays, open: code('{'), close: code('}'), rowSeparator: code('\n') },
+  hasKeys: true,
+  cellKindOf: (_type, typed) => typed,
 };
 
 /** For each kind of typed cells, the kind that writes them as strings. */

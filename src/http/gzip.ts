@@ -45,36 +45,53 @@ const header = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff);
 const storedBytesMax = 0xffff;
 
 /**
- * One gzip member with the parts in order, as pieces to write one after the other. Nothing is compressed here: plain parts become
- * stored blocks, and the checksum is computed from those of the parts. Encoded texts keep theirs.
+ * One gzip member, as pieces to write one after the other. Nothing is compressed here: plain parts become stored blocks, and the
+ * checksum is computed from those of the parts. Encoded texts keep theirs.
  */
-export function gzipPieces(parts: readonly GzipPart[]): Uint8Array[] {
-  const pieces: Uint8Array[] = [header];
-  let crc = 0;
-  let length = 0;
-  for (const part of parts) {
+export class GzipMember {
+  #crc = 0;
+  #length = 0;
+
+  begin(): Uint8Array {
+    return header;
+  }
+
+  add(part: GzipPart): Uint8Array[] {
     if (isDeflated(part)) {
-      pieces.push(part.bytes);
-      crc = combinedCrc(crc, part.crc, part.length);
-      length += part.length;
-    } else if (part instanceof EncodedText) {
+      this.#count(combinedCrc(this.#crc, part.crc, part.length), part.length);
+      return [part.bytes];
+    }
+    const pieces: Uint8Array[] = [];
+    if (part instanceof EncodedText) {
       storeBlocks(pieces, part.bytes);
-      crc = combinedCrc(crc, part.checksum, part.length);
-      length += part.length;
+      this.#count(combinedCrc(this.#crc, part.checksum, part.length), part.length);
     } else {
       const bytes = typeof part === 'string' ? Buffer.from(part) : part;
       storeBlocks(pieces, bytes);
-      crc = crc32(bytes, crc);
-      length += bytes.length;
+      this.#count(crc32(bytes, this.#crc), bytes.length);
     }
+    return pieces;
   }
-  const trailer = Buffer.alloc(13);
-  // The last block is empty.
-  trailer.set([1, 0, 0, 0xff, 0xff]);
-  trailer.writeUInt32LE(crc, 5);
-  trailer.writeUInt32LE(length % 2 ** 32, 9);
-  pieces.push(trailer);
-  return pieces;
+
+  end(): Uint8Array {
+    const trailer = Buffer.alloc(13);
+    // The last block is empty.
+    trailer.set([1, 0, 0, 0xff, 0xff]);
+    trailer.writeUInt32LE(this.#crc, 5);
+    trailer.writeUInt32LE(this.#length % 2 ** 32, 9);
+    return trailer;
+  }
+
+  #count(crc: number, bytes: number): void {
+    this.#crc = crc;
+    this.#length += bytes;
+  }
+}
+
+/** One gzip member with the parts in order (see `GzipMember`). */
+export function gzipPieces(parts: readonly GzipPart[]): Uint8Array[] {
+  const member = new GzipMember();
+  return [member.begin(), ...parts.flatMap((part) => member.add(part)), member.end()];
 }
 
 function storeBlocks(pieces: Uint8Array[], bytes: Uint8Array): void {

@@ -24,6 +24,7 @@ export const httpErrors = {
   conflict: (reason: string) => new HttpError(409, reason),
   methodNotAllowed: (method: string, allow: readonly string[]) =>
     new HttpError(405, `${method} is not allowed here; allowed: ${allow.join(', ')}`, { Allow: allow.join(', ') }),
+  notAcceptable: (reason: string) => new HttpError(406, reason),
   bodyTooLarge: (max: number) => new HttpError(413, `the body is larger than ${max} bytes (--body_bytes_max)`),
   unsupportedMediaType: (reason: string) => new HttpError(415, reason),
   misdirected: (host: string) =>

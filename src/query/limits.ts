@@ -2,6 +2,8 @@ export interface QueryLimits {
   /** How long each request waits for rows. */
   readonly waitMs: number;
   readonly pageRows: number;
+  /** Rows with which a page is ready, though it may hold more. */
+  readonly readyRows: number;
   readonly pageBytes: number;
   readonly bufferRows: number;
   /** zlib's; 0: rows are not compressed. */

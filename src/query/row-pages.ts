@@ -34,9 +34,9 @@ export class RowPages implements PageSource {
 
   /** Whether a page is full, nothing more comes to fill it, or the worker waits for credit. */
   get isReadable(): boolean {
-    const { pageRows, pageBytes, bufferRows } = this.#limits;
+    const { readyRows, pageBytes, bufferRows } = this.#limits;
     const { rows, bytes } = this.#rows;
-    if (!this.#query.isReported || rows >= pageRows || bytes >= pageBytes) return true;
+    if (!this.#query.isReported || rows >= readyRows || bytes >= pageBytes) return true;
     return rows > 0 && this.#rows.isOutOfCredit(bufferRows);
   }
 

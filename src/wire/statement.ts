@@ -44,7 +44,7 @@ export function columnsBytes(columns: readonly Column[]): number {
 }
 
 /**
- * Encoded rows. `buffer` holds `length` bytes of JSON text, the rows comma-separated, and from the next multiple of four on, one
+ * Encoded rows. `buffer` holds `length` bytes of text, with one byte between the rows (a comma in JSON), and from the next multiple of four on, one
  * little-endian 32-bit offset per row: its end.
  */
 export interface Batch {
@@ -99,7 +99,15 @@ export interface Outcome {
 }
 
 /** The name of a format (see `src/formats/`). */
-export type FormatName = 'json' | 'json, large integers as strings' | 'json strings' | 'json strings, NULL too';
+export type FormatName =
+  | 'json'
+  | 'json, large integers as strings'
+  | 'json strings'
+  | 'json strings, NULL too'
+  | 'ndjson, arrays'
+  | 'ndjson, objects'
+  | 'csv'
+  | 'tsv';
 
 /** A value for a placeholder. A number that a JSON number cannot represent is a string. */
 export type Param = null | boolean | number | string;

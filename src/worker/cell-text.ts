@@ -27,6 +27,11 @@ const lowerHex = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt
 
 let invalid = 0;
 
+/** @param what a bit of `invalidCell` */
+export function reportInvalid(what: number): void {
+  invalid |= what;
+}
+
 /** Bits of `invalidCell` that were found since the last call. */
 export function takeInvalid(): number {
   const found = invalid;

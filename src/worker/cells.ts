@@ -1,11 +1,12 @@
 import { cellKind } from '../formats/cell-kind.ts';
+import { writeCsv, writeTsv } from './cell-delimited.ts';
 import { writeJson } from './cell-json.ts';
 import { areDigits, writeNumber, writeQuotedNumber } from './cell-number.ts';
 import { writeCharacters, writeText } from './cell-text.ts';
 import { quote, zero } from './kernel/shared/ascii.ts';
 
 /**
- * Defines the JSON of a cell of each kind, from the bytes of MySQL's text protocol. The functions take the target and the
+ * Defines the text of a cell of each kind, from the bytes of MySQL's text protocol. The functions take the target and the
  * position to write at, the source and the range of the cell, and return the position after the last byte written. The caller
  * makes room according to `cellGrowthMax` and `cellOverheadMax`. The kernel does the same for rows that fit in its memory.
  */
@@ -14,16 +15,6 @@ export { isJsonText } from './cell-json.ts';
 export { takeInvalid } from './cell-text.ts';
 export * as invalidCell from './kernel/shared/invalid-cell.ts';
 export { cellGrowthMax, cellOverheadMax } from './kernel/shared/sizes.ts';
-
-/** NULL as JSON. */
-const nullLiteral = Buffer.from('null');
-/** NULL in a format whose cells are all strings. */
-const nullText = Buffer.from('"NULL"');
-
-/** The bytes of NULL in a format (see `Format.nullIsString`). */
-export function nullCell(isString: boolean): Uint8Array {
-  return isString ? nullText : nullLiteral;
-}
 
 const dateLength = 'YYYY-MM-DD'.length;
 const monthOffset = 'YYYY-'.length;
@@ -34,7 +25,7 @@ const zeroFraction = Buffer.from('.000000');
 
 const upperHex = Uint8Array.from('0123456789ABCDEF', (digit) => digit.charCodeAt(0));
 
-/** @param nullBytes written for a date without a month or a day (see `nullCell`) */
+/** @param nullBytes written for a date without a month or a day (see `RowLayout`) */
 export function writeCell(
   kind: number,
   out: Uint8Array,
@@ -77,6 +68,12 @@ export function writeCell(
       out[stop] = quote;
       return stop + 1;
     }
+    case cellKind.csvText:
+      return writeCsv(out, at, source, start, end);
+    case cellKind.tsvText:
+      return writeTsv(out, at, source, start, end);
+    case cellKind.plainHex:
+      return writeHex(out, at, source, start, end);
     default:
       return writeText(out, at, source, start, end);
   }

@@ -4,6 +4,7 @@ import {
   cellPieceBytes,
   columnsMax,
   headroomBytes,
+  keysBytes,
   outputBytes,
   powerMax,
   powerMin,
@@ -32,6 +33,8 @@ interface Exports {
   readonly memory: { readonly buffer: ArrayBuffer };
   readonly kinds: { readonly value: number };
   readonly values: { readonly value: number };
+  readonly keys: { readonly value: number };
+  readonly keyEnds: { readonly value: number };
   readonly powers: { readonly value: number };
   readonly input: { readonly value: number };
   readonly output: { readonly value: number };
@@ -41,7 +44,15 @@ interface Exports {
   readonly written: { readonly value: number };
   readonly rows: { readonly value: number };
   readonly invalid: { value: number };
-  setFormat(columns: number, nullsAreText: boolean, isBinary: boolean): void;
+  setColumns(columns: number, isBinary: boolean, hasKeys: boolean): void;
+  setLayout(
+    open: number,
+    separator: number,
+    close: number,
+    rowSeparator: number,
+    nullAndSeparator: bigint,
+    length: number,
+  ): void;
   encode(from: number, to: number, before: number, rowsMax: number, rowBytesMax: number): number;
   encodeText(length: number): number;
   encodeHex(length: number): number;
@@ -68,13 +79,15 @@ function powerOfTen(exponent: number): [high: bigint, low: bigint] {
 }
 
 /**
- * Encodes row packets of MySQL's protocols as rows of JSON, in WebAssembly and many at once. The bytes are those that cells.ts
+ * Encodes row packets of MySQL's protocols as rows of text, in WebAssembly and many at once. The bytes are those that cells.ts
  * and binary-values.ts define. Sockets read into its memory, which does not grow or move.
  */
 export class Kernel {
   /** `headroomBytes`, then `readBytes`. */
   readonly input: Buffer;
   readonly output: Buffer;
+  readonly #keys: Uint8Array;
+  readonly #keyEnds: Uint32Array;
   /** Per row of the last call, its end in the batch. Entries from `rows` on are stale. */
   readonly rowEnds: Uint32Array;
   /** The end of the input that the last call consumed. */
@@ -95,6 +108,8 @@ export class Kernel {
     this.#exports = exports;
     this.#kinds = new Uint8Array(memory, exports.kinds.value, columnsMax);
     this.#values = new Uint16Array(memory, exports.values.value, columnsMax);
+    this.#keys = new Uint8Array(memory, exports.keys.value, keysBytes);
+    this.#keyEnds = new Uint32Array(memory, exports.keyEnds.value, columnsMax);
     this.#cellPiece = new Uint8Array(memory, exports.cellPiece.value, cellPieceBytes);
     this.input = Buffer.from(memory, exports.input.value, headroomBytes + readBytes);
     this.output = Buffer.from(memory, exports.output.value, outputBytes);
@@ -117,7 +132,7 @@ export class Kernel {
     rowsMax: number,
     rowBytesMax: number,
   ): KernelStop {
-    if (format.kinds.length > columnsMax) {
+    if (format.kinds.length > columnsMax || (format.keys?.bytes.length ?? 0) > keysBytes) {
       this.consumed = from;
       this.length = 0;
       this.rows = 0;
@@ -125,10 +140,7 @@ export class Kernel {
     }
     const exports = this.#exports;
     if (format !== this.#format) {
-      this.#kinds.set(format.kinds);
-      if (format.values !== null) this.#values.set(format.values);
-      exports.setFormat(format.kinds.length, format.nullIsString, format.values !== null);
-      this.#format = format;
+      this.#setFormat(format);
     }
     const stop = exports.encode(from, to, before, Math.min(rowsMax, rowsRoom), Math.min(rowBytesMax, outputBytes));
     this.consumed = exports.consumed.value;
@@ -139,6 +151,23 @@ export class Kernel {
       throw new RangeError('a cell reaches past the end of its row packet');
     }
     return stop as KernelStop;
+  }
+
+  #setFormat(format: RowFormat): void {
+    const { kinds, values, keys, layout } = format;
+    this.#kinds.set(kinds);
+    if (values !== null) this.#values.set(values);
+    if (keys !== null) {
+      this.#keys.set(keys.bytes);
+      this.#keyEnds.set(keys.ends);
+    }
+    const { open, separator, close, rowSeparator, nullCell } = layout;
+    const nullAndSeparator = Buffer.alloc(8);
+    nullAndSeparator.set([...nullCell, separator]);
+    const word = nullAndSeparator.readBigUInt64LE();
+    this.#exports.setLayout(open, separator, close, rowSeparator, word, nullCell.length + 1);
+    this.#exports.setColumns(kinds.length, values !== null, keys !== null);
+    this.#format = format;
   }
 
   /** Bits of `invalidCell` that were found since the last call. */

@@ -1,7 +1,7 @@
 import type { Format } from '../formats/format.ts';
 import type { Column } from '../wire/statement.ts';
 import { type ColumnDefinition, describeColumn, isSentInUtf8 } from './columns.ts';
-import type { RowFormat } from './row-format.ts';
+import { type RowFormat, rowKeys } from './row-format.ts';
 
 /** The columns of a result as clients see them, and how its rows are encoded. */
 export interface ResultColumns {
@@ -37,7 +37,8 @@ function describe(definitions: readonly ColumnDefinition[], format: Format, isBi
     format: {
       kinds: Uint8Array.from(described, ({ kind }) => kind),
       values: isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null,
-      nullIsString: format.nullIsString,
+      layout: format.layout,
+      keys: format.hasKeys ? rowKeys(definitions.map(({ name }) => name)) : null,
     },
   };
 }

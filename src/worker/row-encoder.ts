@@ -2,8 +2,9 @@ import { cellKind } from '../formats/cell-kind.ts';
 import { freeBuffers } from '../wire/free-buffers.ts';
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
 import { valueBytes, valueText, valueType } from './binary-values.ts';
-import { cellGrowthMax, cellOverheadMax, invalidCell, isJsonText, nullCell, takeInvalid, writeCell } from './cells.ts';
-import { bracketClose, bracketOpen, comma, quote } from './kernel/shared/ascii.ts';
+import { isQuotedInCsv, writeCsvPiece, writeTsv } from './cell-delimited.ts';
+import { cellGrowthMax, cellOverheadMax, invalidCell, isJsonText, takeInvalid, writeCell } from './cells.ts';
+import { quote } from './kernel/shared/ascii.ts';
 import { binaryRowHeader, nullBitsOffset, nullPrefix, prefix2, prefix3, prefix8 } from './kernel/shared/row-packet.ts';
 import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
 import type { RowFormat } from './row-format.ts';
@@ -32,14 +33,13 @@ const spareSpaces: Space[] = [];
 const spareSpacesMax = 64;
 
 /**
- * Encodes row packets as batches of JSON: `[1,"a",null],[2,…]`. The packets are of MySQL's text protocol ("Text Resultset
+ * Encodes row packets as batches of text, such as `[1,"a",null],[2,…]` in JSON. The packets are of MySQL's text protocol ("Text Resultset
  * Row": one length-encoded string or 0xfb per column) or of the binary protocol ("Binary Protocol Resultset Row": a byte of 0, a
  * bitmap of NULLs, and the other values). The kernel encodes rows that fit in its memory. Larger rows are encoded here, cell by
  * cell, with the same result.
  */
 export class RowEncoder {
   readonly #format: RowFormat;
-  readonly #nullBytes: Uint8Array;
   readonly #rowBytesMax: number;
   readonly #emit: (batch: Batch) => void;
   readonly #first: Space;
@@ -52,7 +52,6 @@ export class RowEncoder {
   /** @param emit receives each full batch and owns its memory */
   constructor(format: RowFormat, rowBytesMax: number, emit: (batch: Batch) => void) {
     this.#format = format;
-    this.#nullBytes = nullCell(format.nullIsString);
     this.#rowBytesMax = rowBytesMax;
     this.#emit = emit;
     this.#first = spareSpaces.pop() ?? {
@@ -111,14 +110,14 @@ export class RowEncoder {
 
   /**
    * Appends a row of any size, whose packet's payload is `source[start, end)`.
-   * @returns false, without appending anything, if its JSON exceeds the limit for a row
+   * @returns false, without appending anything, if its text exceeds the limit for a row
    * @throws RangeError if a cell reaches past the end of the packet
    */
   append(source: Uint8Array, start: number, end: number): boolean {
     const before = this.#length;
     if (before > 0) {
       this.#reserve(1);
-      this.#out[this.#length++] = comma;
+      this.#out[this.#length++] = this.#format.layout.rowSeparator;
     }
     const rowStart = this.#length;
     let fits = false;
@@ -137,7 +136,7 @@ export class RowEncoder {
 
   #appendRow(source: Uint8Array, start: number, end: number): boolean {
     const view = new DataView(source.buffer, source.byteOffset, source.byteLength);
-    const { kinds, values } = this.#format;
+    const { kinds, values, keys, layout } = this.#format;
     const rowStart = this.#length;
     const nullsStart = start + 1;
     let from = start;
@@ -145,18 +144,21 @@ export class RowEncoder {
       from = nullsStart + ((kinds.length + nullBitsOffset + 7) >> 3);
       if (source[start] !== binaryRowHeader || from > end) throw new RangeError('a packet is not a binary row');
     }
-    this.#reserve(1);
-    this.#out[this.#length++] = bracketOpen;
+    this.#putByte(layout.open);
     for (let column = 0; column < kinds.length; column++) {
       this.#reserve(cellOverheadMax);
-      if (column > 0) this.#out[this.#length++] = comma;
+      if (column > 0) this.#out[this.#length++] = layout.separator;
+      if (keys !== null) {
+        this.#put(keys.bytes.subarray(keys.ends[column - 1] ?? 0, keys.ends[column]));
+        this.#reserve(cellOverheadMax);
+      }
       const bit = column + nullBitsOffset;
       const isNull =
         values === null
           ? source[from] === nullPrefix
           : (((source[nullsStart + (bit >> 3)] as number) >> (bit & 7)) & 1) === 1;
       if (isNull) {
-        this.#put(this.#nullBytes);
+        this.#put(layout.nullCell);
         if (values === null) from++;
         continue;
       }
@@ -187,17 +189,16 @@ export class RowEncoder {
       if (!this.#appendCell(kind, source, from, from + length, rowStart)) return false;
       from += length;
     }
-    this.#reserve(1);
-    this.#out[this.#length++] = bracketClose;
+    this.#putByte(layout.close);
     return true;
   }
 
   #appendCell(kind: number, source: Uint8Array, start: number, end: number, rowStart: number): boolean {
     const length = end - start;
     if (this.#length - rowStart + length > this.#rowBytesMax) return false;
-    if (length <= smallCellBytes || (kind !== cellKind.text && kind !== cellKind.hex && kind !== cellKind.json)) {
+    if (length <= smallCellBytes || !isLong(kind)) {
       this.#reserve(length * cellGrowthMax + cellOverheadMax);
-      this.#length = writeCell(kind, this.#out, this.#length, source, start, end, this.#nullBytes);
+      this.#length = writeCell(kind, this.#out, this.#length, source, start, end, this.#format.layout.nullCell);
       return true;
     }
     if (kind === cellKind.json) {
@@ -207,19 +208,38 @@ export class RowEncoder {
       }
       this.#invalid |= invalidCell.json;
     }
-    this.#reserve((kind === cellKind.hex ? length * 2 : length) + cellOverheadMax);
-    this.#out[this.#length++] = quote;
+    const isHex = kind === cellKind.hex || kind === cellKind.plainHex;
+    const around = isQuoted(kind, source, start, end) ? quote : 0;
+    this.#reserve((isHex ? length * 2 : length) + cellOverheadMax);
+    this.#putByte(around);
     for (let from = start; from < end; ) {
       const cut = Math.min(end, from + cellPieceBytes);
-      const to = kind === cellKind.hex || cut === end ? cut : characterStart(source, cut);
-      const piece = source.subarray(from, to);
-      this.#put(kind === cellKind.hex ? kernel.hex(piece) : kernel.text(piece));
+      const to = isHex || cut === end ? cut : characterStart(source, cut);
+      this.#putPiece(kind, source, from, to);
       if (this.#length - rowStart > this.#rowBytesMax) return false;
       from = to;
     }
-    this.#reserve(1);
-    this.#out[this.#length++] = quote;
+    this.#putByte(around);
     return true;
+  }
+
+  /** Appends a part of a long cell, without its quotes. */
+  #putPiece(kind: number, source: Uint8Array, start: number, end: number): void {
+    if (kind === cellKind.csvText || kind === cellKind.tsvText) {
+      this.#reserve((end - start) * cellGrowthMax);
+      const write = kind === cellKind.csvText ? writeCsvPiece : writeTsv;
+      this.#length = write(this.#out, this.#length, source, start, end);
+      return;
+    }
+    const piece = source.subarray(start, end);
+    this.#put(kind === cellKind.hex || kind === cellKind.plainHex ? kernel.hex(piece) : kernel.text(piece));
+  }
+
+  /** @param byte 0: none */
+  #putByte(byte: number): void {
+    if (byte === 0) return;
+    this.#reserve(1);
+    this.#out[this.#length++] = byte;
   }
 
   #put(bytes: Uint8Array): void {
@@ -289,6 +309,26 @@ export class RowEncoder {
     grown.set(this.#rowEnds.subarray(0, this.#rows));
     this.#rowEnds = grown;
   }
+}
+
+/** Whether cells of the kind can be long, and are written in parts then. */
+function isLong(kind: number): boolean {
+  switch (kind) {
+    case cellKind.text:
+    case cellKind.hex:
+    case cellKind.json:
+    case cellKind.csvText:
+    case cellKind.tsvText:
+    case cellKind.plainHex:
+      return true;
+    default:
+      return false;
+  }
+}
+
+function isQuoted(kind: number, source: Uint8Array, start: number, end: number): boolean {
+  if (kind === cellKind.csvText) return isQuotedInCsv(source, start, end);
+  return kind !== cellKind.tsvText && kind !== cellKind.plainHex;
 }
 
 /** The start of the UTF-8 character that includes the byte at `at`. */

@@ -12,6 +12,7 @@ export function makeQuery(id = 'q', owner = 'ann', more: Partial<QueryIdentity> 
     {
       waitMs: forever,
       pageRows: 10,
+      readyRows: 10,
       pageBytes: 1_000,
       bufferRows: 10,
       gzipLevel: 0,

@@ -22,6 +22,7 @@ const failure: Failure = failureOf({ code: 1054, sqlstate: '42S22', message: 'Un
 const limits: QueryLimits = {
   waitMs: forever,
   pageRows: 3,
+  readyRows: 3,
   pageBytes: 1_000,
   bufferRows: 100,
   gzipLevel: 0,

@@ -3,12 +3,13 @@
 import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
 import { formats } from '#src/formats/index.js';
 import type { FormatName } from '#src/wire/statement.js';
-import type { RowFormat } from '#src/worker/row-format.js';
+import { type RowFormat, rowKeys } from '#src/worker/row-format.js';
 import { invalidText, pick, type Random, randomBytes } from './random.ts';
 
 export type Cell = Uint8Array | null;
 
-export const allKinds: readonly CellKind[] = Object.values(cellKind);
+/** Those of JSON. */
+export const allKinds: readonly CellKind[] = Object.values(cellKind).filter((kind) => kind < cellKind.csvText);
 /** Those of cells that are not all strings. */
 export const typedKinds = allKinds.filter((kind) => kind < cellKind.quotedNumber);
 export const allFormats: readonly FormatName[] = [
@@ -18,9 +19,16 @@ export const allFormats: readonly FormatName[] = [
   'json strings, NULL too',
 ];
 
+/** The name of a column in formats with keys. */
+export function keyOf(column: number): string {
+  return `column "${column}" é`;
+}
+
 /** Rows of the text protocol, with cells of these kinds. */
 export function textFormat(kinds: readonly CellKind[], cells: FormatName = 'json'): RowFormat {
-  return { kinds: Uint8Array.from(kinds), values: null, nullIsString: formats[cells].nullIsString };
+  const { layout, hasKeys } = formats[cells];
+  const keys = hasKeys ? rowKeys(kinds.map((_, column) => keyOf(column))) : null;
+  return { kinds: Uint8Array.from(kinds), values: null, layout, keys };
 }
 
 /** Dates and timestamps as the databases send them, and similar text. */
@@ -114,9 +122,24 @@ export function referenceCell(kind: CellKind, cell: Cell, cells: FormatName = 'j
       if (date === none || bytes.length < 19 || bytes.length > 26) return date;
       return `${date.slice(0, -1)}${'.000000'.slice(bytes.length - 19)}"`;
     }
+    case cellKind.plainHex:
+      return bytes.toString('hex').toUpperCase();
+    case cellKind.csvText: {
+      const decoded = decode(bytes);
+      const isPlain = decoded !== '' && !/[",\r\n]/.test(decoded) && Buffer.from(decoded).equals(bytes);
+      return isPlain ? decoded : `"${decoded.replaceAll('"', '""')}"`;
+    }
+    case cellKind.tsvText:
+      return decode(bytes).replace(/[\t\n\\\0]/g, (character) => tsvEscapes[character] as string);
     default:
       return kind satisfies never;
   }
+}
+
+const tsvEscapes: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n', '\\': '\\\\', '\0': '\\0' };
+
+function decode(bytes: Uint8Array): string {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
 }
 
 /** The number in JSON's grammar, or null if the text is no number as a server may print one. */

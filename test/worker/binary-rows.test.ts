@@ -414,7 +414,8 @@ function encode({ definitions, payloads }: Rows, cells: FormatName, isBinary: bo
   const format: RowFormat = {
     kinds: Uint8Array.from(described, ({ kind }) => kind),
     values: isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null,
-    nullIsString: formats[cells].nullIsString,
+    layout: formats[cells].layout,
+    keys: null,
   };
   const rows: string[] = [];
   const encoder = new RowEncoder(format, noLimit, (batch) => void rows.push(...rowsOf(batch)));

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
+import { formats } from '#src/formats/index.js';
 import type { Batch } from '#src/wire/statement.js';
 import { decimalsNotFixed, valueBytes, valueText, valueType } from '#src/worker/binary-values.js';
 import { kernel, kernelStop } from '#src/worker/kernel.js';
@@ -237,7 +238,8 @@ function formatOf(random: Random, columns: readonly Column[]): RowFormat {
   return {
     kinds: Uint8Array.from(columns, ({ kind }) => kind),
     values: Uint16Array.from(columns, ({ type, decimals }) => type | (decimals << 8)),
-    nullIsString: random(2) === 0,
+    layout: formats[random(2) === 0 ? 'json strings, NULL too' : 'json'].layout,
+    keys: null,
   };
 }
 
@@ -331,7 +333,7 @@ t.test('rows of any number of columns have their NULLs at the right positions', 
   for (const count of [0, 1, 5, 6, 7, 8, 13, 14, 15, 4_096]) {
     for (const step of [1, 2, 3, 7]) {
       const columns = Array.from({ length: count }, () => ({ type: valueType.uint8, decimals: 0, kind: number }));
-      const format: RowFormat = { ...formatOf(() => 0, columns), nullIsString: true };
+      const format: RowFormat = { ...formatOf(() => 0, columns), layout: formats['json strings, NULL too'].layout };
       const values = columns.map((_, column) => (column % step === 0 ? null : Buffer.of(column & 0xff)));
       const payload = binaryRowPayload(values);
       const expected = `[${values.map((value) => (value === null ? '"NULL"' : value[0])).join()}]`;
@@ -350,7 +352,7 @@ t.test('a row that is too large for the kernel gives the same JSON', (t) => {
     { type: valueType.int32, decimals: 0, kind: number },
     { type: valueType.string, decimals: 0, kind: bitsOrDigits },
   ];
-  const format = { ...formatOf(() => 0, columns), nullIsString: false };
+  const format = { ...formatOf(() => 0, columns), layout: formats.json.layout };
   const large = Buffer.alloc(300_000, 'é"');
   const double = Buffer.alloc(8);
   double.writeDoubleLE(-1e-20);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
 import { formats } from '#src/formats/index.js';
 import type { FormatName } from '#src/wire/statement.js';
-import { cellGrowthMax, cellOverheadMax, nullCell, writeCell } from '#src/worker/cells.js';
+import { cellGrowthMax, cellOverheadMax, writeCell } from '#src/worker/cells.js';
 import { outputBytes } from '#src/worker/kernel/shared/sizes.js';
 import { headroomBytes, Kernel, type KernelStop, kernelStop, readBytes } from '#src/worker/kernel.js';
 import { allFormats, allKinds, isDocument, randomDate, referenceNumber, textFormat } from '../support/cells.ts';
@@ -410,9 +410,9 @@ function isWideBits(kind: CellKind, cell: Cell): boolean {
 
 /** The row as the plain JavaScript functions for cells write it. */
 function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: FormatName = 'json'): string {
-  const nullBytes = nullCell(formats[cells].nullIsString);
+  const nullBytes = formats[cells].layout.nullCell;
   const written = row.map((cell, column) => {
-    if (cell === null) return nullBytes.toString();
+    if (cell === null) return Buffer.from(nullBytes).toString();
     const out = Buffer.alloc(cell.length * cellGrowthMax + cellOverheadMax);
     return out.toString('utf8', 0, writeCell(kinds[column] as CellKind, out, 0, cell, 0, cell.length, nullBytes));
   });

@@ -6,9 +6,16 @@ import type { Exchange, Route } from '../../http/router.ts';
 import { shownId } from '../../ids.ts';
 import type { Query } from '../../query/query.ts';
 import type { Api, ApiServices } from '../api.ts';
-import type { PostDialect } from '../posts.ts';
+import type { PostDialect, WholeAnswer } from '../posts.ts';
 import { type NativeBody, nativeBodies } from './request.ts';
-import { nativeRepliesWithStrings } from './response.ts';
+import { failureBody, nativeRepliesWithStrings } from './response.ts';
+import { wholeFormatOf } from './whole-formats.ts';
+
+/** @throws HttpError 400, 406 */
+function wholeAnswerOf({ request, search }: Exchange): WholeAnswer | null {
+  const format = wholeFormatOf(request.headers.accept, search);
+  return format === null ? null : { format, writeFailure: failureBody };
+}
 
 /** Sluice's own dialect (docs/api.md). */
 export class NativeApi implements Api, PostDialect<NativeBody> {
@@ -30,7 +37,7 @@ export class NativeApi implements Api, PostDialect<NativeBody> {
         methods: ['POST'],
         path: '/v1/query',
         receivesAhead: true,
-        handle: (exchange) => services.posts.post(this, exchange),
+        handle: (exchange) => services.posts.post(this, exchange, wholeAnswerOf(exchange)),
       },
       ...services.queryRoutes.routesFor({ removedError: httpErrors.notFound, killed: () => null }),
       { methods: ['DELETE'], path: '/v1/session/:id', handle: (exchange) => this.#endSession(exchange) },

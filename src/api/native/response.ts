@@ -1,6 +1,7 @@
 import { type BodyParts, noHeaders } from '../../http/reply.ts';
 import type { QueryIdentity } from '../../query/identity.ts';
 import type { Page, Progress, QueryStats, ScanProgress, Snapshot } from '../../query/pages.ts';
+import type { QueryState } from '../../query/state.ts';
 import type { Failure } from '../../wire/failures.ts';
 import type { Column, ColumnType } from '../../wire/statement.ts';
 import { aroundRows, type QueryReplies } from '../replies.ts';
@@ -60,17 +61,37 @@ function afterData(
   nextPage: number | null,
   integers: Integers,
 ): string {
+  const nextUri = nextPage === null ? 'null' : `"${pageUri(id, nextPage)}"`;
+  return (
+    `],"stats":${statsMember(stats)},${outcomeMembers(state, integers)},` +
+    `"stats_uri":"${statsUri(id)}","final_uri":"${finalUri(id)}","kill_uri":"${killUri(id)}","next_uri":${nextUri}}`
+  );
+}
+
+/** The counts may exceed 2^53, so their digits are put in as the database gave them. */
+function outcomeMembers(state: QueryState, integers: Integers): string {
   const outcome = state.name === 'Succeeded' ? state.outcome : null;
   const digits = outcome?.lastInsertId ?? null;
   const insertId = integers === 'string' && digits !== null ? `"${digits}"` : digits;
-  const nextUri = nextPage === null ? 'null' : `"${pageUri(id, nextPage)}"`;
   return (
-    `],"stats":${statsMember(stats)},` +
-    // Both counts may exceed 2^53, so their digits are put in as the database gave them.
     `"affected_rows":${outcome?.affectedRows ?? '0'},"last_insert_id":${insertId},` +
-    `"warnings":${outcome?.warnings ?? 0},` +
-    `"stats_uri":"${statsUri(id)}","final_uri":"${finalUri(id)}","kill_uri":"${killUri(id)}","next_uri":${nextUri}}`
+    `"warnings":${outcome?.warnings ?? 0}`
   );
+}
+
+/** The members of a whole result behind its rows (docs/api.md, "The whole result in one answer"). */
+export function resultMembers({ state, stats }: Snapshot): string {
+  return `"state":"${state.name}","stats":${statsMember(stats)},${outcomeMembers(state, 'number')}`;
+}
+
+/** The body of an answer about a statement that failed before a whole result had begun. */
+export function failureBody(failure: Failure): string {
+  return `{"state":"Failed","error":${queryError(failure)}}`;
+}
+
+/** The member `schema`. */
+export function schemaOf(columns: readonly Column[]): string {
+  return `{"fields":[${columns.map(field).join()}],"metadata":{}}`;
 }
 
 function queryError(failure: Failure): string {
@@ -86,7 +107,7 @@ function queryError(failure: Failure): string {
   });
 }
 
-const schemas = new Schemas((columns) => `{"fields":[${columns.map(field).join()}],"metadata":{}}`);
+const schemas = new Schemas(schemaOf);
 
 function field({ name, type, nullable }: Column): string {
   return (

@@ -9,8 +9,15 @@ const hexDigits = i8x16(0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x
 
 /** Writes bytes as a string of upper-case hex. */
 export function writeHex(at: usize, start: usize, end: usize): usize {
+  store<u8>(at, quote);
+  const to = writePlainHex(at + 1, start, end);
+  store<u8>(to, quote);
+  return to + 1;
+}
+
+/** The same without quotes. */
+export function writePlainHex(at: usize, start: usize, end: usize): usize {
   let to = at;
-  store<u8>(to++, quote);
   for (let from = start; from < end; from += vectorBytes) {
     const vector = v128.load(from);
     const high = i8x16.swizzle(hexDigits, i8x16.shr_u(vector, 4));
@@ -19,8 +26,7 @@ export function writeHex(at: usize, start: usize, end: usize): usize {
     v128.store(to, i8x16.shuffle(high, low, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), vectorBytes);
     to += 2 * min(vectorBytes, end - from);
   }
-  store<u8>(to, quote);
-  return to + 1;
+  return to;
 }
 
 /** Writes a cell of one of the four bit kinds. Returns `stop.largeRow` for more than 64 bits. */

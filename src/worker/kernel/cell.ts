@@ -1,5 +1,6 @@
-import { writeBits, writeHex } from './bytes';
+import { writeBits, writeHex, writePlainHex } from './bytes';
 import { writeDate } from './date';
+import { writeCsv, writeTsv } from './delimited';
 import { writeJson } from './json';
 import { NumberCell, writeNumber, writeQuotedNumber } from './number';
 import { quote } from './shared/ascii';
@@ -35,6 +36,12 @@ export class Cell {
       } else {
         to = writeNumber(to, from, cellEnd);
       }
+    } else if (kind === cellKind.csvText) {
+      to = writeCsv(to, from, cellEnd);
+    } else if (kind === cellKind.tsvText) {
+      to = writeTsv(to, from, cellEnd);
+    } else if (kind === cellKind.plainHex) {
+      to = writePlainHex(to, from, cellEnd);
     } else if (kind === cellKind.quotedNumber) {
       store<u8>(to, quote);
       const low = v128.load(from);

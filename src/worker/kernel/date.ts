@@ -74,7 +74,7 @@ export function writeDateValue(value: u32, kind: u8, at: usize, from: usize): us
   const century = year / 100;
   const numbers = i16x8.replace_lane(i16x8.replace_lane(parts, 0, <i16>century), 1, <i16>(year - century * 100));
   if (v128.any_true(i16x8.gt_u(numbers, i16x8.splat(99)))) return stop.malformed;
-  if (<i32>kind >= cellKind.date) {
+  if (kind === cellKind.date || kind === cellKind.timestamp) {
     if (i16x8.extract_lane_u(parts, 2) === 0 || i16x8.extract_lane_u(parts, 3) === 0) {
       // The fraction is checked here too, so that a malformed value is an error for every kind.
       if (!isDate && length === 11 && load<u32>(from, 8) > <u32>microsecondsMax) return stop.malformed;

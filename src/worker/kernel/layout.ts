@@ -7,6 +7,7 @@ import {
   cellPieceBytes,
   columnsMax,
   headroomBytes,
+  keysBytes,
   outputBytes,
   powerMax,
   powerMin,
@@ -23,6 +24,10 @@ const outputPadding = 64;
 export const kinds: usize = memory.data(columnsMax);
 /** `RowFormat.values`: a value type and decimals per column, 16 bits each. */
 export const values: usize = memory.data(2 * columnsMax, 2);
+/** The keys of a row that is an object, one after the other: `"name":`. */
+export const keys: usize = memory.data(keysBytes + <i32>blockBytes, 64);
+/** Per column, the end of its key in `keys`, 32 bits each. */
+export const keyEnds: usize = memory.data(4 * columnsMax, 4);
 /** Powers of ten from `powerMin` to `powerMax`, two numbers of 63 bits each. The loader writes them. */
 export const powers: usize = memory.data(16 * (powerMax - powerMin + 1), 8);
 /** `headroomBytes`, then `readBytes`. */

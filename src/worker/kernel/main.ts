@@ -1,21 +1,20 @@
-// Encodes row packets as JSON. AssemblyScript, compiled to WebAssembly with SIMD; src/worker/kernel.ts loads it.
-// src/worker/cells.ts and src/worker/binary-values.ts define the JSON of a cell, and the kernel writes the same bytes.
+// Encodes row packets as text: JSON, CSV or TSV. AssemblyScript, compiled to WebAssembly with SIMD; src/worker/kernel.ts loads it.
+// src/worker/cells.ts and src/worker/binary-values.ts define the text of a cell, and the kernel writes the same bytes.
 // Variables named `at`, `to`, `from`, `start` and `end` are addresses. Functions that write at `at` return the end of what
 // they wrote.
 
 import { writeHex } from './bytes';
-import { isBinary, rowOverhead } from './format';
+import { isBinary, rowOverhead, rowSeparator } from './format';
 import { cellPiece, input, output, rowEnds } from './layout';
 import { writeBinaryRow, writeTextRow } from './row';
-import { comma } from './shared/ascii';
 import { eofBytesMax, eofHeader, errorHeader, headerBytes, payloadBytesMax } from './shared/row-packet';
 import { cellGrowthMax, headroomBytes, outputBytes } from './shared/sizes';
 import * as stop from './shared/stop';
 import { writeText } from './text';
 
-export { setFormat } from './format';
+export { setColumns, setLayout } from './format';
 export { invalid } from './invalid';
-export { cellPiece, input, kinds, output, powers, rowEnds, values } from './layout';
+export { cellPiece, input, keyEnds, keys, kinds, output, powers, rowEnds, values } from './layout';
 
 /** Results of the last call of `encode`: the end of the consumed input, bytes of output, and rows. */
 export let consumed: u32 = 0;
@@ -31,6 +30,7 @@ export function encode(inputStart: i32, inputEnd: i32, before: u32, rowsMax: u32
   const packetsEnd = input + inputEnd;
   const outputEnd = output + outputBytes;
   const overhead = rowOverhead;
+  const separator = rowSeparator;
   const lastRowEnd = rowEnds + rowsMax * 4;
   let packet = input + inputStart;
   let to = output;
@@ -64,7 +64,7 @@ export function encode(inputStart: i32, inputEnd: i32, before: u32, rowsMax: u32
       break;
     }
     let rowStart = to;
-    if (before > 0 || to > output) store<u8>(rowStart++, comma);
+    if (before > 0 || to > output) store<u8>(rowStart++, separator);
     const rowStop = isBinary ? writeBinaryRow(rowStart, from, end) : writeTextRow(rowStart, from, end);
     if (rowStop <= <usize>stop.malformed) {
       reason = <i32>rowStop;

@@ -1,13 +1,24 @@
 import { Cell } from './cell';
-import { columns, nullBytes, nullCell } from './format';
-import { kinds, values } from './layout';
-import { bracketClose, bracketOpen, comma } from './shared/ascii';
+import {
+  cellSeparator,
+  columns,
+  hasKeys,
+  nullBytes,
+  nullCell,
+  rowClose,
+  rowCloseBytes,
+  rowOpen,
+  rowOpenBytes,
+} from './format';
+import { keyEnds, keys, kinds, values } from './layout';
 import * as cellKind from './shared/cell-kind';
 import { binaryRowHeader, nullBitsOffset, nullPrefix, payloadBytesMax, prefix2, prefix3 } from './shared/row-packet';
 import * as stop from './shared/stop';
 import * as valueType from './shared/value-type';
+import { copyBytes } from './simd';
 import { Value } from './value';
 
+/** Quoted cells are separated by commas. */
 const quoteComma: u32 = 0x2c22;
 
 /** Writes a row of the text protocol. Returns its end, or a value of shared/stop.ts, since no address is that small. */
@@ -29,9 +40,18 @@ class Row {
       from = nulls + ((columns + nullBitsOffset + 7) >> 3);
       if (from > end || load<u8>(start) !== binaryRowHeader) return stop.malformed;
     }
+    const separator = cellSeparator;
+    const isKeyed = hasKeys;
+    let key = keys;
     let to = at;
-    store<u8>(to++, bracketOpen);
+    store<u8>(to, rowOpen);
+    to += rowOpenBytes;
     for (let column: usize = 0; column < columns; column++) {
+      if (isKeyed) {
+        const keyEnd = keys + load<u32>(keyEnds + 4 * column);
+        to = copyBytes(to, key, keyEnd);
+        key = keyEnd;
+      }
       if (isBinary) {
         const bit = column + nullBitsOffset;
         if (((load<u8>(nulls + (bit >> 3)) >> <u8>(bit & 7)) & 1) !== 0) {
@@ -49,7 +69,7 @@ class Row {
           const isQuoted = kind === cellKind.quotedNumber;
           to = Value.write(kind, value, type, isQuoted, to, from);
           if (to <= <usize>stop.malformed) return to;
-          store<u16>(to, isQuoted ? quoteComma : comma);
+          store<u16>(to, isQuoted ? quoteComma : separator);
           to += 1 + usize(isQuoted);
           from = next;
           continue;
@@ -76,13 +96,13 @@ class Row {
       if (cellEnd > end) return stop.malformed;
       to = Cell.write(load<u8>(kinds + column), to, from, length);
       if (to === stop.largeRow) return stop.largeRow;
-      store<u8>(to++, comma);
+      store<u8>(to++, separator);
       from = cellEnd;
     }
     if (from > end) return stop.malformed;
-    // The bracket replaces the last comma.
+    // What closes the row replaces the last separator.
     if (columns > 0) to--;
-    store<u8>(to, bracketClose);
-    return to + 1;
+    store<u8>(to, rowClose);
+    return to + rowCloseBytes;
   }
 }

@@ -2,6 +2,8 @@ import { writeDateValue, writeTimeValue } from './date';
 import { Decimal } from './decimal';
 import { writeFloatValue } from './float';
 import { minus, quote } from './shared/ascii';
+import * as cellKind from './shared/cell-kind';
+import * as stop from './shared/stop';
 import * as valueType from './shared/value-type';
 
 /** Bytes of a value, by type, for the types before `date`. */
@@ -21,7 +23,15 @@ export class Value {
   @inline static write(kind: u8, value: u32, type: i32, isQuoted: bool, at: usize, from: usize): usize {
     let to = at;
     if (type >= valueType.date) {
+      // The quotes of a plain cell are written where its neighbours are: the first byte is put back, the last one overwritten.
+      const isPlain = usize(<i32>kind >= cellKind.csvText);
+      const before = load<u8>(at - 1);
+      to -= isPlain;
       to = type === valueType.time ? writeTimeValue(value >> 8, to, from) : writeDateValue(value, kind, to, from);
+      if (isPlain !== 0 && to > <usize>stop.malformed) {
+        store<u8>(at - 1, before);
+        to--;
+      }
     } else {
       store<u8>(to, quote);
       to += usize(isQuoted);

@@ -1,3 +1,6 @@
+export const tab = 0x09;
+export const lineFeed = 0x0a;
+export const carriageReturn = 0x0d;
 export const quote = 0x22;
 export const plus = 0x2b;
 export const comma = 0x2c;
@@ -14,3 +17,4 @@ export const letterN = 0x6e;
 export const letterT = 0x74;
 export const letterU = 0x75;
 export const braceOpen = 0x7b;
+export const braceClose = 0x7d;

@@ -1,4 +1,4 @@
-// How the bytes of a cell become JSON. One kind per column; the caller chooses it by the column's type and the format.
+// How the bytes of a cell are written. One kind per column; the caller chooses it by the column's type and the format.
 
 /** A number, rewritten to the grammar of JSON (RFC 8259, section 6) where it deviates. */
 export const number = 0;
@@ -25,3 +25,15 @@ export const quotedBitsOrDigits = 8;
 export const date = 9;
 /** `YYYY-MM-DD hh:mm:ss.ffffff`, quoted, padded to six digits of a fraction. NULL if the month or the day is 00. */
 export const timestamp = 10;
+/**
+ * Text of a CSV file (RFC 4180), quoted if it is empty or has a comma, a quote or an end of line. Malformed UTF-8 becomes U+FFFD.
+ * Dates and times of binary rows are written without quotes.
+ */
+export const csvText = 11;
+/**
+ * Text of a TSV file, in which a backslash escapes tabs, line feeds, backslashes and NUL, as both databases do (MySQL manual,
+ * "LOAD DATA Statement"). Otherwise as `csvText`.
+ */
+export const tsvText = 12;
+/** As `hex`, without quotes. */
+export const plainHex = 13;

@@ -14,10 +14,13 @@ export const rowsRoom = (headroomBytes + readBytes) / 4;
 /** Bytes of a large cell that one call encodes. */
 export const cellPieceBytes = 64 * 1024;
 
-/** The most bytes of JSON for one byte of a cell: `\u0000`. */
+/** The most bytes of output for one byte of a cell: `\u0000` in JSON. */
 export const cellGrowthMax = 6;
-/** The most bytes of JSON that a cell needs besides: quotes, a comma, and the 20 digits of a 64-bit BIT. */
+/** The most bytes that a cell needs besides: quotes, a separator, and the 20 digits of a 64-bit BIT. */
 export const cellOverheadMax = 24;
+
+/** Bytes of the keys of a row that is an object. Rows with longer ones are not encoded by the kernel. */
+export const keysBytes = 64 * 1024;
 
 /** Range of the powers of ten in the `powers` table: enough for every finite double (see kernel/shortest.ts). */
 export const powerMin = -292;

@@ -1,0 +1,201 @@
+import type { Socket } from 'node:net';
+import type { Engine } from '../engine/engine.ts';
+import type { Answer } from '../http/answer.ts';
+import { GzipMember } from '../http/gzip.ts';
+import { HttpError } from '../http/http-error.ts';
+import { commonHeaders } from '../http/reply.ts';
+import type { Page, PageReader } from '../query/pages.ts';
+import type { Query } from '../query/query.ts';
+import type { Rows } from '../query/ring.ts';
+import { RequestAbortedError } from '../refusal-error.ts';
+import type { Failure } from '../wire/failures.ts';
+import type { Deflated } from '../wire/statement.ts';
+import { separatorOf, type WholeFormat } from './whole-format.ts';
+
+/** Trailers of a whole result (docs/api.md, "The whole result in one answer"). */
+const rowsTrailer = 'Sluice-Rows';
+const errorTrailer = 'Sluice-Error';
+
+const leftBehind = 'was abandoned: its client went away before the end of its result';
+
+/**
+ * Writes the whole result of a query as the body of one answer, page by page as the client reads. The query is removed with the
+ * answer. A statement that fails before its first row gets a status of its own; one that fails later cuts the body off, so that no
+ * client takes it for complete.
+ *
+ *     waiting ──▶ streaming ──▶ ended
+ *        │            │           ▲
+ *        └────────────┴───────────┘   the client went away, or the statement failed
+ */
+export class ResultStream implements PageReader {
+  readonly #engine: Engine;
+  readonly #query: Query;
+  readonly #response: Answer;
+  readonly #format: WholeFormat;
+  readonly #writeFailure: (failure: Failure) => string;
+  readonly #separator: string;
+  readonly #gzip: GzipMember | null;
+  /** The connection's timeout, which does not run while the database is waited for. */
+  readonly #timeoutMs: number;
+  #phase: 'waiting' | 'streaming' | 'ended' = 'waiting';
+  #number = 0;
+  #rows = 0;
+
+  /** @param writeFailure the body of an answer about a statement that failed before its first row */
+  constructor(
+    engine: Engine,
+    query: Query,
+    response: Answer,
+    format: WholeFormat,
+    asGzip: boolean,
+    writeFailure: (failure: Failure) => string,
+  ) {
+    this.#engine = engine;
+    this.#query = query;
+    this.#response = response;
+    this.#format = format;
+    this.#writeFailure = writeFailure;
+    this.#separator = separatorOf(format);
+    this.#gzip = asGzip ? new GzipMember() : null;
+    this.#timeoutMs = response.req.socket.timeout ?? 0;
+  }
+
+  /** @throws RequestAbortedError */
+  begin(): void {
+    if (this.#response.destroyed) {
+      this.#engine.finish(this.#query, leftBehind);
+      throw new RequestAbortedError('the client went away before its statement was answered');
+    }
+    this.#engine.hold(this.#query);
+    this.#response.once('close', () => this.#close());
+    this.#readNext();
+  }
+
+  page(page: Page): void {
+    if (this.#phase === 'ended') return;
+    try {
+      this.#take(page);
+    } catch (error) {
+      this.noPage(error);
+    }
+  }
+
+  noPage(error: unknown): void {
+    if (this.#phase === 'streaming') this.#abort();
+    else this.#fail(error);
+  }
+
+  get #socket(): Socket {
+    return this.#response.req.socket;
+  }
+
+  #readNext(): void {
+    this.#socket.setTimeout(0);
+    if (!this.#query.readPage(this.#number, this)) this.#abort();
+  }
+
+  #take(page: Page): void {
+    const { state, rows, next } = page;
+    if (state.name === 'Failed') {
+      if (this.#phase === 'waiting') this.#refuse(state.failure);
+      else this.#abort();
+      return;
+    }
+    const isLast = next === null;
+    if (rows.count === 0 && !isLast) {
+      this.#readNext();
+      return;
+    }
+    if (this.#phase === 'waiting') this.#start(page);
+    const isDrained = this.#writeRows(rows);
+    if (isLast) {
+      this.#end(page);
+      return;
+    }
+    this.#number = next;
+    if (isDrained) {
+      this.#readNext();
+      return;
+    }
+    this.#socket.setTimeout(this.#timeoutMs);
+    this.#query.rowBuffer.sending(rows);
+    this.#response.once('drain', () => {
+      this.#query.rowBuffer.sent(rows);
+      if (this.#phase === 'streaming') this.#readNext();
+    });
+  }
+
+  #start({ columns }: Page): void {
+    const head = this.#format.head(columns);
+    this.#phase = 'streaming';
+    this.#response.writeHead(200, {
+      'Content-Type': this.#format.contentType,
+      Trailer: `${rowsTrailer}, ${errorTrailer}`,
+      ...(this.#gzip === null ? {} : { 'Content-Encoding': 'gzip', Vary: 'Accept, Accept-Encoding' }),
+      ...commonHeaders,
+    });
+    if (this.#gzip !== null) this.#response.write(this.#gzip.begin());
+    if (head !== '') this.#write(head);
+  }
+
+  /** @returns whether the client has taken all of it */
+  #writeRows({ pieces, count }: Rows): boolean {
+    let isDrained = true;
+    let needsSeparator = this.#rows > 0;
+    for (const piece of pieces) {
+      if (needsSeparator) this.#write(this.#separator);
+      isDrained = this.#write(piece);
+      needsSeparator = true;
+    }
+    this.#rows += count;
+    return isDrained;
+  }
+
+  #write(part: string | Uint8Array | Deflated): boolean {
+    if (this.#gzip === null) return this.#response.write(part as string | Uint8Array);
+    let isDrained = true;
+    for (const piece of this.#gzip.add(part)) isDrained = this.#response.write(piece);
+    return isDrained;
+  }
+
+  #end(last: Page): void {
+    const tail = this.#format.tail(last, this.#rows);
+    if (tail !== '') this.#write(tail);
+    if (this.#gzip !== null) this.#response.write(this.#gzip.end());
+    this.#response.addTrailers({ [rowsTrailer]: String(this.#rows) });
+    this.#socket.setTimeout(this.#timeoutMs);
+    this.#response.end();
+  }
+
+  #refuse(failure: Failure): void {
+    this.#phase = 'ended';
+    this.#socket.setTimeout(this.#timeoutMs);
+    const body = Buffer.from(`${this.#writeFailure(failure)}\n`);
+    this.#response.writeHead(failure.retryable ? 503 : 400, {
+      'Content-Type': 'application/json',
+      'Content-Length': body.length,
+      ...commonHeaders,
+    });
+    this.#response.end(body);
+  }
+
+  #fail(error: unknown): void {
+    this.#phase = 'ended';
+    this.#socket.setTimeout(this.#timeoutMs);
+    this.#engine.finish(this.#query, error instanceof HttpError ? 'has no form in the format' : undefined);
+    this.#response.fail(error);
+  }
+
+  /** Without the last chunk, or before the end that the connection of an HTTP/1.0 client would have. */
+  #abort(): void {
+    this.#phase = 'ended';
+    if (this.#response.req.httpVersion === '1.0') this.#socket.resetAndDestroy();
+    else this.#response.destroy();
+  }
+
+  #close(): void {
+    this.#engine.release(this.#query);
+    this.#engine.finish(this.#query, this.#response.writableFinished ? undefined : leftBehind);
+    this.#phase = 'ended';
+  }
+}

@@ -1,0 +1,22 @@
+import { formats } from '../formats/index.ts';
+import type { Snapshot } from '../query/pages.ts';
+import type { Column, FormatName } from '../wire/statement.ts';
+
+/** How a whole result is written as the body of one answer. */
+export interface WholeFormat {
+  readonly contentType: string;
+  /** How its rows are written. */
+  readonly rows: FormatName;
+  /**
+   * What comes before the rows.
+   * @throws HttpError 400 if the format has no form for such columns
+   */
+  head(columns: readonly Column[]): string;
+  /** What comes after `rows` rows. */
+  tail(last: Snapshot, rows: number): string;
+}
+
+/** The byte between rows, as text. */
+export function separatorOf({ rows }: WholeFormat): string {
+  return String.fromCharCode(formats[rows].layout.rowSeparator);
+}

@@ -1,0 +1,4 @@
+/** The byte of an ASCII character. */
+export function code(character: string): number {
+  return character.charCodeAt(0);
+}
