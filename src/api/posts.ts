@@ -135,7 +135,7 @@ export class Posts {
 function streamed(submission: Submission, whole: WholeFormat | null): Submission {
   if (whole === null) return submission;
   const { format: given, ...request } = submission.request;
-  const format = whole.rows === 'json' && given !== undefined ? given : whole.rows;
+  const format = given === 'json, large integers as strings' ? whole.rowsWithStrings : whole.rows;
   return { ...submission, listener: null, request: { ...request, format, isStreamed: true } };
 }
 

@@ -7,6 +7,8 @@ export interface WholeFormat {
   readonly contentType: string;
   /** How its rows are written. */
   readonly rows: FormatName;
+  /** The same for a client that asks for 64-bit integers as strings. */
+  readonly rowsWithStrings: FormatName;
   /**
    * What comes before the rows.
    * @throws HttpError 400 if the format has no form for such columns

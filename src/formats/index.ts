@@ -7,7 +7,9 @@ import {
   jsonStringsAndNull,
   jsonWithLargeIntegersAsStrings,
   ndjsonArrays,
+  ndjsonArraysWithStrings,
   ndjsonObjects,
+  ndjsonObjectsWithStrings,
 } from './json.ts';
 
 /** All formats, by the names under which requests and messages between threads choose them. */
@@ -18,6 +20,8 @@ export const formats: Readonly<Record<FormatName, Format>> = {
   'json strings, NULL too': jsonStringsAndNull,
   'ndjson, arrays': ndjsonArrays,
   'ndjson, objects': ndjsonObjects,
+  'ndjson, arrays, large integers as strings': ndjsonArraysWithStrings,
+  'ndjson, objects, large integers as strings': ndjsonObjectsWithStrings,
   csv,
   tsv,
 };

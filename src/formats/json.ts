@@ -58,6 +58,18 @@ export const ndjsonObjects: Format = {
   cellKindOf: (_type, typed) => typed,
 };
 
+export const ndjsonArraysWithStrings: Format = {
+  ...ndjsonArrays,
+  name: 'ndjson, arrays, large integers as strings',
+  cellKindOf: jsonWithLargeIntegersAsStrings.cellKindOf,
+};
+
+export const ndjsonObjectsWithStrings: Format = {
+  ...ndjsonObjects,
+  name: 'ndjson, objects, large integers as strings',
+  cellKindOf: jsonWithLargeIntegersAsStrings.cellKindOf,
+};
+
 /** For each kind of typed cells, the kind that writes them as strings. */
 const stringKinds: Readonly<Record<number, CellKind>> = {
   [cellKind.number]: cellKind.quotedNumber,

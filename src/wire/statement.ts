@@ -105,6 +105,8 @@ export type FormatName =
   | 'json strings'
   | 'json strings, NULL too'
   | 'ndjson, arrays'
+  | 'ndjson, arrays, large integers as strings'
+  | 'ndjson, objects, large integers as strings'
   | 'ndjson, objects'
   | 'csv'
   | 'tsv';

@@ -26,7 +26,7 @@ interface Whole {
 /** @param read what is done with the answer before its body is read */
 async function whole(
   sluice: SluiceProcess,
-  sql: string,
+  statement: string | object,
   path: string,
   headers: Readonly<Record<string, string>> = {},
   read: (response: IncomingMessage) => Promise<void> = async () => {},
@@ -37,7 +37,7 @@ async function whole(
       headers: { authorization, 'content-type': 'application/json', ...headers },
     });
     sent.on('response', resolve).on('error', reject);
-    sent.end(JSON.stringify({ sql }));
+    sent.end(JSON.stringify(typeof statement === 'string' ? { sql: statement } : statement));
   });
   await read(response);
   const chunks: Buffer[] = [];
@@ -178,6 +178,17 @@ for (const server of await sharedServers()) {
       t.equal(await text('DO 1', '?format=csv'), '');
       t.equal(await text("SELECT 1 AS `a,b`, '' AS `c`, NULL", '?format=csv'), '"a,b",c,NULL\r\n1,"",\r\n');
       t.equal(await text("SELECT 1 AS `a`, '' AS `c`, NULL", '?format=tsv'), 'a\tc\tNULL\n1\t\t\\N\n');
+    });
+
+    await t.test('64-bit integers are strings for who asks for that', async (t) => {
+      const ask = async (path: string): Promise<string> => {
+        const body = { sql: 'SELECT 9007199254740993 AS big', integers: 'string' };
+        return (await whole(sluice, body, path)).text.trim();
+      };
+      t.equal(await ask('?format=ndjson'), '{"big":"9007199254740993"}');
+      t.equal(await ask('?format=ndjson&rows=arrays'), '["9007199254740993"]');
+      t.match(await ask('?format=json'), /"data":\[\["9007199254740993"\]\]/);
+      t.equal(await ask('?format=tsv&header=0'), '9007199254740993');
     });
 
     await t.test('what is not there, or cannot be, is refused with a reason', async (t) => {

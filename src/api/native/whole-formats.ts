@@ -20,6 +20,7 @@ const acceptLengthMax = 1_024;
 const csv = {
   contentType: 'text/csv; charset=utf-8; header=present',
   rows: 'csv',
+  rowsWithStrings: 'csv',
   head: (columns) => line(columns, csvField, ',', '\r\n'),
   tail: lastLine,
 } as const satisfies WholeFormat;
@@ -33,6 +34,7 @@ const csvWithoutHeader: WholeFormat = {
 const tsv: WholeFormat = {
   contentType: 'text/tab-separated-values; charset=utf-8',
   rows: 'tsv',
+  rowsWithStrings: 'tsv',
   head: (columns) => line(columns, tsvField, '\t', '\n'),
   tail: lastLine,
 };
@@ -42,6 +44,7 @@ const tsvWithoutHeader: WholeFormat = { ...tsv, head: () => '' };
 const ndjsonObjects: WholeFormat = {
   contentType: 'application/x-ndjson',
   rows: 'ndjson, objects',
+  rowsWithStrings: 'ndjson, objects, large integers as strings',
   head: (columns) => {
     const repeated = repeatedNames(columns);
     if (repeated.length === 0) return '';
@@ -54,11 +57,17 @@ const ndjsonObjects: WholeFormat = {
   tail: lastLine,
 };
 
-const ndjsonArrays: WholeFormat = { ...ndjsonObjects, rows: 'ndjson, arrays', head: () => '' };
+const ndjsonArrays: WholeFormat = {
+  ...ndjsonObjects,
+  rows: 'ndjson, arrays',
+  rowsWithStrings: 'ndjson, arrays, large integers as strings',
+  head: () => '',
+};
 
 const json: WholeFormat = {
   contentType: 'application/json',
   rows: 'json',
+  rowsWithStrings: 'json, large integers as strings',
   head: (columns) => `{"schema":${schemaOf(columns)},"data":[`,
   tail: (last: Snapshot) => `],${resultMembers(last)}}\n`,
 };
@@ -69,6 +78,7 @@ const json: WholeFormat = {
  * @throws HttpError 400, 406
  */
 export function wholeFormatOf(accept: string | undefined, search: string): WholeFormat | null {
+  if (search === '' && (accept === undefined || accept === '*/*')) return null;
   const parameters = new URLSearchParams(search);
   const given = parameters.get('format');
   const name = given === null ? acceptedName(accept) : names.find((known) => known === given);
