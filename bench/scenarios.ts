@@ -123,6 +123,18 @@ export const scenarios: readonly Scenario[] = [
   },
   {
     kind: 'download',
+    name: 'download-streamed',
+    title: '1,000,000 rows × 8 mixed columns, each as one body',
+    table: 'mixed',
+    contenders: ['sluice csv', 'sluice tsv', 'sluice ndjson', 'sluice', 'native client'],
+    rounds: 5,
+    rankedBy: 'wallMs',
+    targets: (['sluice csv', 'sluice tsv', 'sluice ndjson'] as const).map((of) => ({
+      ...{ type: 'ratio', figure: 'wallMs', of, against: 'native client', atMost: 0.65 },
+    })),
+  },
+  {
+    kind: 'download',
     name: 'download-databend',
     title: "1,000,000 rows × 8 mixed columns, read by Databend's driver for Node",
     table: 'mixed',

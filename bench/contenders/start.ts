@@ -5,9 +5,13 @@ import { Fastify } from './fastify.ts';
 import { Floor } from './floor.ts';
 import { NativeClient } from './native-client.ts';
 import { Sluice, type SluiceOptions } from './sluice.ts';
+import { Streamed } from './streamed.ts';
 
 export type ContenderName =
   | 'sluice'
+  | 'sluice csv'
+  | 'sluice tsv'
+  | 'sluice ndjson'
   | 'databend-driver'
   | 'native client'
   | 'floor'
@@ -28,6 +32,10 @@ export async function startContender(
   switch (name) {
     case 'sluice':
       return Sluice.start(database, options.sluiceOptions);
+    case 'sluice csv':
+    case 'sluice tsv':
+    case 'sluice ndjson':
+      return Streamed.start(name.slice('sluice '.length), database, options.sluiceOptions);
     case 'databend-driver':
       return DatabendDriver.start(database, options.sluiceOptions);
     case 'native client':
