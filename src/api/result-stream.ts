@@ -3,7 +3,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { Answer } from '../http/answer.ts';
 import { GzipMember } from '../http/gzip.ts';
 import { HttpError } from '../http/http-error.ts';
-import { commonHeaders } from '../http/reply.ts';
+import { commonHeaders, varyingByEncoding } from '../http/reply.ts';
 import type { Page, PageReader } from '../query/pages.ts';
 import type { Query } from '../query/query.ts';
 import type { Rows } from '../query/ring.ts';
@@ -11,6 +11,14 @@ import { RequestAbortedError } from '../refusal-error.ts';
 import type { Failure } from '../wire/failures.ts';
 import type { Deflated } from '../wire/statement.ts';
 import { separatorOf, type WholeFormat } from './whole-format.ts';
+
+/**
+ * Has the connection end by a reset. `resetAndDestroy` would end it properly first. Node has had this member since 18.3; TLS has no
+ * reset, and its clients notice that the end is missing.
+ */
+function resetOnDestroy(socket: Socket & { resetAndClosing?: boolean; encrypted?: boolean }): void {
+  if (socket.encrypted !== true) socket.resetAndClosing = true;
+}
 
 /** Trailers of a whole result (docs/api.md, "The whole result in one answer"). */
 const rowsTrailer = 'Sluice-Rows';
@@ -39,6 +47,8 @@ export class ResultStream implements PageReader {
   readonly #timeoutMs: number;
   #phase: 'waiting' | 'streaming' | 'ended' = 'waiting';
   #number = 0;
+  /** The rows that the client has not taken yet. */
+  #sending: Rows | null = null;
   #rows = 0;
 
   /** @param writeFailure the body of an answer about a statement that failed before its first row */
@@ -80,9 +90,17 @@ export class ResultStream implements PageReader {
     }
   }
 
+  /** An answer that has begun is cut off. */
   noPage(error: unknown): void {
-    if (this.#phase === 'streaming') this.#abort();
-    else this.#fail(error);
+    this.#phase = 'ended';
+    this.#socket.setTimeout(this.#timeoutMs);
+    this.#engine.finish(this.#query, error instanceof HttpError ? 'has no form in the format' : undefined);
+    this.#response.fail(error);
+  }
+
+  /** HTTP/1.0 has neither chunks nor trailers. */
+  get #hasTrailers(): boolean {
+    return this.#response.req.httpVersion !== '1.0';
   }
 
   get #socket(): Socket {
@@ -119,10 +137,16 @@ export class ResultStream implements PageReader {
     }
     this.#socket.setTimeout(this.#timeoutMs);
     this.#query.rowBuffer.sending(rows);
+    this.#sending = rows;
     this.#response.once('drain', () => {
-      this.#query.rowBuffer.sent(rows);
+      this.#sent();
       if (this.#phase === 'streaming') this.#readNext();
     });
+  }
+
+  #sent(): void {
+    if (this.#sending !== null) this.#query.rowBuffer.sent(this.#sending);
+    this.#sending = null;
   }
 
   #start({ columns }: Page): void {
@@ -130,8 +154,8 @@ export class ResultStream implements PageReader {
     this.#phase = 'streaming';
     this.#response.writeHead(200, {
       'Content-Type': this.#format.contentType,
-      Trailer: `${rowsTrailer}, ${errorTrailer}`,
-      ...(this.#gzip === null ? {} : { 'Content-Encoding': 'gzip', Vary: 'Accept, Accept-Encoding' }),
+      ...(this.#hasTrailers ? { Trailer: `${rowsTrailer}, ${errorTrailer}` } : {}),
+      ...(this.#gzip === null ? {} : { 'Content-Encoding': 'gzip', Vary: varyingByEncoding(this.#response) }),
       ...commonHeaders,
     });
     if (this.#gzip !== null) this.#response.write(this.#gzip.begin());
@@ -162,7 +186,7 @@ export class ResultStream implements PageReader {
     const tail = this.#format.tail(last, this.#rows);
     if (tail !== '') this.#write(tail);
     if (this.#gzip !== null) this.#response.write(this.#gzip.end());
-    this.#response.addTrailers({ [rowsTrailer]: String(this.#rows) });
+    if (this.#hasTrailers) this.#response.addTrailers({ [rowsTrailer]: String(this.#rows) });
     this.#socket.setTimeout(this.#timeoutMs);
     this.#response.end();
   }
@@ -179,21 +203,15 @@ export class ResultStream implements PageReader {
     this.#response.end(body);
   }
 
-  #fail(error: unknown): void {
-    this.#phase = 'ended';
-    this.#socket.setTimeout(this.#timeoutMs);
-    this.#engine.finish(this.#query, error instanceof HttpError ? 'has no form in the format' : undefined);
-    this.#response.fail(error);
-  }
-
-  /** Without the last chunk, or before the end that the connection of an HTTP/1.0 client would have. */
+  /** Leaves out the last chunk. A client of HTTP/1.0, for whom the body ends with the connection, gets a reset. */
   #abort(): void {
     this.#phase = 'ended';
-    if (this.#response.req.httpVersion === '1.0') this.#socket.resetAndDestroy();
-    else this.#response.destroy();
+    if (!this.#hasTrailers) resetOnDestroy(this.#socket);
+    this.#response.destroy();
   }
 
   #close(): void {
+    this.#sent();
     this.#engine.release(this.#query);
     this.#engine.finish(this.#query, this.#response.writableFinished ? undefined : leftBehind);
     this.#phase = 'ended';

@@ -102,11 +102,15 @@ export function replyPage(
   more = noHeaders,
 ): void | Promise<void> {
   if (!parts.some(isDeflated)) return replyJson(response, parts as readonly PlainPart[], more);
-  // It may be set by `Cors`.
-  const vary = response.getHeader('Vary');
-  const headers = { ...more, Vary: vary === undefined ? 'Accept-Encoding' : `${vary}, Accept-Encoding` };
+  const headers = { ...more, Vary: varyingByEncoding(response) };
   if (!asGzip) return inflated(parts).then((plain) => replyJson(response, plain, headers));
   replyParts(response, gzipPieces([...parts, '\n']), { ...headers, 'Content-Encoding': 'gzip' });
+}
+
+/** The header Vary of an answer that may be compressed. `Cors` may have set another part of it. */
+export function varyingByEncoding(response: ServerResponse): string {
+  const vary = response.getHeader('Vary');
+  return vary === undefined ? 'Accept-Encoding' : `${vary}, Accept-Encoding`;
 }
 
 /** Writes the parts without joining them: Node sends the head and all of them in one system call. */

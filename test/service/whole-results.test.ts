@@ -1,10 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import mysql from 'mysql2/promise';
 import t from 'tap';
 import { figure } from '../support/form.ts';
+import { metric } from '../support/metrics.ts';
 import { connectTo, exchange, requestText } from '../support/raw-http.ts';
 import { type DatabaseServer, sharedServers, startServer } from '../support/servers.ts';
 import { post, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
@@ -240,6 +242,20 @@ for (const server of await sharedServers()) {
       socket.destroy();
       await until(running, (count) => count.trim() === '0');
       t.pass('it runs no more');
+
+      // Pages of other results may still be kept.
+      const held = (): Promise<number> => metric(sluice, 'sluice_buffered_bytes');
+      const before = await held();
+      const reader = connectTo(sluice.url);
+      t.teardown(() => reader.destroy());
+      const many = JSON.stringify({ sql: `SELECT a.* FROM ${schema}.kinds a JOIN ${schema}.kinds b ON b.id < 50` });
+      reader.write(requestText('POST /v1/query?format=csv HTTP/1.1', head, many));
+      await once(reader, 'data');
+      reader.pause();
+      await until(held, (bytes) => bytes > before);
+      reader.destroy();
+      await until(held, (bytes) => bytes <= before);
+      t.pass('nothing of a result that is read in part is left');
     });
 
     await t.test('rows are sent as they come, to clients who read as slowly as they like', async (t) => {
