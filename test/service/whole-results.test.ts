@@ -295,6 +295,21 @@ t.test('an answer outlives the time that a connection may be idle, while the dat
   t.equal(late.text, 's\r\n0\r\n');
   const { json } = await post(sluice.url, { sql: 'SELECT 1 AS one' });
   t.strictSame(json.data, [[1]]);
+
+  const reader = connectTo(sluice.url);
+  t.teardown(() => reader.destroy());
+  const queries = (): Promise<number> => metric(sluice, 'sluice_queries');
+  // The page of the statement before is kept.
+  await until(queries, (count) => count <= 1);
+  const sql =
+    "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 900) SELECT a.n, REPEAT('x', 500) FROM n a, n b";
+  const head = { authorization, 'content-type': 'application/json' };
+  reader.write(requestText('POST /v1/query?format=csv HTTP/1.1', head, JSON.stringify({ sql })));
+  await once(reader, 'data');
+  reader.pause();
+  await until(queries, (count) => count === 2);
+  await until(queries, (count) => count <= 1);
+  t.pass('a client that stops reading has its answer ended');
 });
 
 for (const kind of ['mariadb', 'mysql'] as const) {
