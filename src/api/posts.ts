@@ -8,14 +8,13 @@ import type { Exchange } from '../http/router.ts';
 import type { Query } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import type { Account } from '../session/accounts.ts';
-import type { Failure } from '../wire/failures.ts';
 import type { AnswerWriter } from './answer-writer.ts';
 import type { Authenticator } from './authenticator.ts';
 import type { BodyFormat, ParsedBody } from './body.ts';
 import type { BodyParser } from './body-parser.ts';
 import { InvalidRequestError } from './invalid-request.ts';
 import { ResultStream } from './result-stream.ts';
-import type { WholeFormat } from './whole-format.ts';
+import type { WholeAnswer, WholeFormat } from './whole-format.ts';
 
 /** How a dialect posts statements. */
 export interface PostDialect<Body extends ParsedBody> {
@@ -28,13 +27,6 @@ export interface PostDialect<Body extends ParsedBody> {
    * @throws InvalidRequestError
    */
   submissionOf(body: Body, request: IncomingMessage, user: string, key: string | null): Submission;
-}
-
-/** How the POST is answered. */
-export interface WholeAnswer {
-  readonly format: WholeFormat;
-  /** The body of an answer about a statement that failed before its first row. */
-  writeFailure(failure: Failure): string;
 }
 
 /** The longest key of a POST; a longer one is refused. */
@@ -84,8 +76,7 @@ export class Posts {
     const isGzip = acceptsGzip(request.headers['accept-encoding']);
     const query = await this.#submit(dialect, key, account, isGzip, whole?.format ?? null, request, response);
     if (whole !== null) {
-      const writeFailure = (failure: Failure): string => whole.writeFailure(failure);
-      new ResultStream(this.#engine, query, response, whole.format, isGzip, writeFailure).begin();
+      new ResultStream(this.#engine, query, response, whole, isGzip).begin();
       return;
     }
     this.#answers.writePage(query, 0, isGzip, response, 'POST');

@@ -10,7 +10,7 @@ import type { Rows } from '../query/ring.ts';
 import { RequestAbortedError } from '../refusal-error.ts';
 import type { Failure } from '../wire/failures.ts';
 import type { Deflated } from '../wire/statement.ts';
-import { separatorOf, type WholeFormat } from './whole-format.ts';
+import { separatorOf, type WholeAnswer } from './whole-format.ts';
 
 /**
  * Has the connection end by a reset. `resetAndDestroy` would end it properly first. Node has had this member since 18.3; TLS has no
@@ -39,8 +39,7 @@ export class ResultStream implements PageReader {
   readonly #engine: Engine;
   readonly #query: Query;
   readonly #response: Answer;
-  readonly #format: WholeFormat;
-  readonly #writeFailure: (failure: Failure) => string;
+  readonly #whole: WholeAnswer;
   readonly #separator: string;
   readonly #gzip: GzipMember | null;
   /** The connection's timeout, which does not run while the database is waited for. */
@@ -51,21 +50,12 @@ export class ResultStream implements PageReader {
   #sending: Rows | null = null;
   #rows = 0;
 
-  /** @param writeFailure the body of an answer about a statement that failed before its first row */
-  constructor(
-    engine: Engine,
-    query: Query,
-    response: Answer,
-    format: WholeFormat,
-    asGzip: boolean,
-    writeFailure: (failure: Failure) => string,
-  ) {
+  constructor(engine: Engine, query: Query, response: Answer, whole: WholeAnswer, asGzip: boolean) {
     this.#engine = engine;
     this.#query = query;
     this.#response = response;
-    this.#format = format;
-    this.#writeFailure = writeFailure;
-    this.#separator = separatorOf(format);
+    this.#whole = whole;
+    this.#separator = separatorOf(whole.format);
     this.#gzip = asGzip ? new GzipMember() : null;
     this.#timeoutMs = response.req.socket.timeout ?? 0;
   }
@@ -150,10 +140,10 @@ export class ResultStream implements PageReader {
   }
 
   #start({ columns }: Page): void {
-    const head = this.#format.head(columns);
+    const head = this.#whole.format.head(columns);
     this.#phase = 'streaming';
     this.#response.writeHead(200, {
-      'Content-Type': this.#format.contentType,
+      'Content-Type': this.#whole.format.contentType,
       ...(this.#hasTrailers ? { Trailer: `${rowsTrailer}, ${errorTrailer}` } : {}),
       ...(this.#gzip === null ? {} : { 'Content-Encoding': 'gzip', Vary: varyingByEncoding(this.#response) }),
       ...commonHeaders,
@@ -183,7 +173,7 @@ export class ResultStream implements PageReader {
   }
 
   #end(last: Page): void {
-    const tail = this.#format.tail(last, this.#rows);
+    const tail = this.#whole.format.tail(last, this.#rows);
     if (tail !== '') this.#write(tail);
     if (this.#gzip !== null) this.#response.write(this.#gzip.end());
     if (this.#hasTrailers) this.#response.addTrailers({ [rowsTrailer]: String(this.#rows) });
@@ -194,7 +184,7 @@ export class ResultStream implements PageReader {
   #refuse(failure: Failure): void {
     this.#phase = 'ended';
     this.#socket.setTimeout(this.#timeoutMs);
-    const body = Buffer.from(`${this.#writeFailure(failure)}\n`);
+    const body = Buffer.from(`${this.#whole.writeFailure(failure)}\n`);
     this.#response.writeHead(failure.retryable ? 503 : 400, {
       'Content-Type': 'application/json',
       'Content-Length': body.length,

@@ -1,5 +1,6 @@
 import { formats } from '../formats/index.ts';
 import type { Snapshot } from '../query/pages.ts';
+import type { Failure } from '../wire/failures.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 
 /** How a whole result is written as the body of one answer. */
@@ -21,4 +22,11 @@ export interface WholeFormat {
 /** The byte between rows, as text. */
 export function separatorOf({ rows }: WholeFormat): string {
   return String.fromCharCode(formats[rows].layout.rowSeparator);
+}
+
+/** How a dialect answers a POST with a whole result. */
+export interface WholeAnswer {
+  readonly format: WholeFormat;
+  /** The body of an answer about a statement that failed before its first row. */
+  writeFailure(failure: Failure): string;
 }

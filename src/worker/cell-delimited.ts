@@ -1,6 +1,5 @@
-import { reportInvalid, sequenceLength } from './cell-text.ts';
+import { replacementBytes, sequenceLength, writeSequence } from './cell-text.ts';
 import * as ascii from './kernel/shared/ascii.ts';
-import * as invalidCell from './kernel/shared/invalid-cell.ts';
 
 // V8 reads a constant of the own module faster than an imported one.
 const { backslash, carriageReturn, comma, lineFeed, quote, tab } = ascii;
@@ -72,16 +71,9 @@ function writePiece(
   for (let from = start; from < end; ) {
     const byte = source[from] as number;
     if (byte >= 0x80) {
-      const length = sequenceLength(source, from, end);
-      if (length > 0) {
-        for (const stop = from + length; from < stop; ) out[to++] = source[from++] as number;
-      } else {
-        out[to++] = 0xef;
-        out[to++] = 0xbf;
-        out[to++] = 0xbd;
-        reportInvalid(invalidCell.text);
-        from -= length;
-      }
+      const length = writeSequence(out, to, source, from, end);
+      to += length > 0 ? length : replacementBytes;
+      from += Math.abs(length);
       continue;
     }
     from++;

@@ -27,11 +27,6 @@ const lowerHex = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt
 
 let invalid = 0;
 
-/** @param what a bit of `invalidCell` */
-export function reportInvalid(what: number): void {
-  invalid |= what;
-}
-
 /** Bits of `invalidCell` that were found since the last call. */
 export function takeInvalid(): number {
   const found = invalid;
@@ -73,16 +68,9 @@ export function writeCharacters(out: Uint8Array, at: number, source: Uint8Array,
       out[to++] = byte;
       from++;
     } else if (byte >= 0x80) {
-      const length = sequenceLength(source, from, end);
-      if (length > 0) {
-        for (const stop = from + length; from < stop; ) out[to++] = source[from++] as number;
-      } else {
-        out[to++] = 0xef;
-        out[to++] = 0xbf;
-        out[to++] = 0xbd;
-        invalid |= invalidCell.text;
-        from -= length;
-      }
+      const length = writeSequence(out, to, source, from, end);
+      to += length > 0 ? length : replacementBytes;
+      from += Math.abs(length);
     } else {
       out[to++] = backslash;
       const letter = shortEscape[byte] as number;
@@ -99,6 +87,26 @@ export function writeCharacters(out: Uint8Array, at: number, source: Uint8Array,
     }
   }
   return to;
+}
+
+/** The length of U+FFFD in UTF-8. */
+export const replacementBytes = 3;
+
+/**
+ * Copies the UTF-8 sequence at `from`, whose first byte is not ASCII. If it is malformed, writes U+FFFD and reports it.
+ * @returns see `sequenceLength`
+ */
+export function writeSequence(out: Uint8Array, at: number, source: Uint8Array, from: number, end: number): number {
+  const length = sequenceLength(source, from, end);
+  if (length > 0) {
+    for (let index = 0; index < length; index++) out[at + index] = source[from + index] as number;
+  } else {
+    out[at] = 0xef;
+    out[at + 1] = 0xbf;
+    out[at + 2] = 0xbd;
+    invalid |= invalidCell.text;
+  }
+  return length;
 }
 
 /**
