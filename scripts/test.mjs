@@ -15,22 +15,27 @@ import { obtainMysql } from './mysql.mjs';
 import { build, checkNode, installMariadb, installPackages, ROOT, SetupError, say } from './setup.mjs';
 
 // How many test files are run at a time.
-const SIDE_BY_SIDE = 4;
+const SIDE_BY_SIDE = 5;
 // The files that take longest are begun first, so that at the end no core waits for one of them.
 const FIRST = [
   'test/faults/soak.test.ts',
-  'test/api/databend/driver.test.ts',
-  'test/worker/executor.test.ts',
-  'test/service/authentication.test.ts',
-  'test/api/databend/cursors.test.ts',
-  'test/faults/spill.test.ts',
-  'test/faults/restart.test.ts',
-  'test/faults/reads.test.ts',
-  'test/service/paging.test.ts',
-  'test/service/large-rows.test.ts',
-  'test/worker/packet-stream.test.ts',
+  'test/service/start-stop.test.ts',
   'test/service/faults.test.ts',
-  'test/faults/silence.test.ts',
+  'test/service/large-rows.test.ts',
+  'test/api/databend/driver.test.ts',
+  'test/faults/reads.test.ts',
+  'test/service/authentication.test.ts',
+  'test/api/databend/protocol.test.ts',
+  'test/api/databend/cursors.test.ts',
+  'test/service/paging.test.ts',
+  'test/service/progress.test.ts',
+  'test/faults/restart.test.ts',
+  'test/worker/executor.test.ts',
+  'test/service/secrets.test.ts',
+  'test/service/database-tls.test.ts',
+  'test/service/whole-results.test.ts',
+  'test/faults/threads.test.ts',
+  'test/service/spill-shares.test.ts',
 ];
 // Files and folders that are run one by one, when all others are done: what measures time, load or memory, and what looks
 // at more of the servers that all tests share than is its own.
