@@ -13,6 +13,7 @@ import { LargeRows } from '#src/query/large-rows.js';
 import type { Page } from '#src/query/pages.js';
 import { Query } from '#src/query/query.js';
 import { Lease } from '#src/session/lease.js';
+import { LargeResults } from '#src/wire/large-results.js';
 import { Link } from '#src/wire/link.js';
 import type { FromWorker, ToWorker } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
@@ -95,7 +96,9 @@ for (const server of await sharedServers()) {
       spill,
       readOnly: false,
     };
-    const served = serve({ port: port2, address: { socketPath: server.socketPath }, limits, slot: 0, spillUsage });
+    const largeResults = new SharedArrayBuffer(LargeResults.bytes);
+    const address = { socketPath: server.socketPath };
+    const served = serve({ port: port2, address, limits, slot: 0, spillUsage, largeResults });
     const largeRows = new LargeRows(
       new Buffers({ bufferBytesMax: 512 * MiB, resultsBytesMax: 1024 * MiB, queryBufferBytesMax: 32 * MiB }),
     );

@@ -263,11 +263,16 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   }
 }
 
-function statementOf({ sql, traits, params, format, session }: QueryRequest): Statement {
+function statementOf({ sql, traits, params, format, session, isStreamed }: QueryRequest): Statement {
   const variables = session.type === 'client-managed' ? session.variables : null;
-  const isText = params === undefined && format === undefined && variables === null;
+  const isText = params === undefined && format === undefined && variables === null && isStreamed !== true;
   const options = isText
     ? null
-    : { params: params ?? null, variables: variables ?? {}, format: format ?? defaultOptions.format };
+    : {
+        params: params ?? null,
+        variables: variables ?? {},
+        format: format ?? defaultOptions.format,
+        expectsMany: isStreamed === true,
+      };
   return traits === undefined ? { sql, options } : { sql, traits, options };
 }

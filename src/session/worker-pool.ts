@@ -2,6 +2,7 @@ import { MessageChannel } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
 import type { Observe } from '../events.ts';
 import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
+import { LargeResults } from '../wire/large-results.ts';
 import type { Channel } from '../wire/link.ts';
 import type { DatabaseAddress, FromWorker, Login, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import type { SpillUsage } from '../wire/spill-usage.ts';
@@ -45,6 +46,8 @@ export class WorkerPool implements AsyncDisposable, WorkerThreadOwner {
   readonly #threads = new Set<WorkerThread>();
   /** The slots of the spill usage that are in use. */
   readonly #slots = new Set<number>();
+  /** See `LargeResults`. */
+  readonly #largeResults = new SharedArrayBuffer(LargeResults.bytes);
   readonly #pingTimer: NodeJS.Timeout;
   #follower: ConnectionFollower | null = null;
   #isClosed = false;
@@ -85,11 +88,12 @@ export class WorkerPool implements AsyncDisposable, WorkerThreadOwner {
 
   #start(): void {
     const { address, limits, spillUsage } = this.#options;
+    const largeResults = this.#largeResults;
     const { port1, port2 } = new MessageChannel();
     const thread = new WorkerThread(port1, this);
     this.#threads.add(thread);
     const slot = this.#takeSlot();
-    const task: ThreadTask = { port: port2, address, limits, slot, spillUsage: spillUsage.shared };
+    const task: ThreadTask = { port: port2, address, limits, slot, spillUsage: spillUsage.shared, largeResults };
     const run = this.#pool.run(task, { transferList: [port2] }).finally(() => {
       spillUsage.forget(slot);
       this.#slots.delete(slot);

@@ -46,6 +46,8 @@ export interface ThreadTask {
   /** The thread's slot in `spillUsage` (see `SpillUsage`). */
   readonly slot: number;
   readonly spillUsage: SharedArrayBuffer;
+  /** See `LargeResults`. */
+  readonly largeResults: SharedArrayBuffer;
 }
 
 export interface WorkerLimits {

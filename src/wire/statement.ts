@@ -170,9 +170,11 @@ export interface StatementOptions {
   /** System variables to set before the statement; those that the database refuses are ignored. */
   readonly variables: { readonly [name: string]: string };
   readonly format: FormatName;
+  /** Many rows are expected. */
+  readonly expectsMany: boolean;
 }
 
-export const defaultOptions: StatementOptions = { params: null, variables: {}, format: 'json' };
+export const defaultOptions: StatementOptions = { params: null, variables: {}, format: 'json', expectsMany: false };
 
 /** A statement to run, and the initial credit of its reader. */
 export interface StatementRequest extends Statement {

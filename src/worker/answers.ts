@@ -20,8 +20,11 @@ export interface ResultSink {
   readonly columnsMax?: number;
   /** A result has more columns; their definitions are skipped. */
   tooManyColumns?(): void;
-  /** @param definitions the same array for the same columns while they are cached */
-  columns(definitions: readonly ColumnDefinition[]): void;
+  /**
+   * @param definitions the same array for the same columns while they are cached
+   * @param isBinary whether the rows are in the binary protocol
+   */
+  columns(definitions: readonly ColumnDefinition[], isBinary: boolean): void;
   /** Takes row packets in the kernel's memory (see `PacketReader`); without it, every row comes through `row`. */
   rows?(from: number, to: number): KernelStop;
   /** See `PacketReader.wantsLarge`; without it, every large row is received. */
@@ -78,6 +81,7 @@ export class LocalInfileError extends Error {
  */
 export class StatementAnswer implements Answer {
   readonly #sink: ResultSink;
+  readonly #isBinary: boolean;
   readonly #extendedMetadata: boolean;
   readonly #takeRows: Answer['takeRows'];
   #expected: 'header' | 'column' | 'columns end' | 'row' = 'header';
@@ -88,9 +92,13 @@ export class StatementAnswer implements Answer {
   #columns: string[] = [];
   #sessionChanged = false;
 
-  /** @param extendedMetadata whether the connection has agreed on MARIADB_CLIENT_EXTENDED_METADATA */
-  constructor(sink: ResultSink, extendedMetadata: boolean) {
+  /**
+   * @param extendedMetadata whether the connection has agreed on MARIADB_CLIENT_EXTENDED_METADATA
+   * @param isBinary whether it answers a COM_STMT_EXECUTE
+   */
+  constructor(sink: ResultSink, extendedMetadata: boolean, isBinary = false) {
     this.#sink = sink;
+    this.#isBinary = isBinary;
     this.#extendedMetadata = extendedMetadata;
     this.#takeRows =
       sink.rows === undefined ? null : (from, to) => (sink.rows as NonNullable<ResultSink['rows']>)(from, to);
@@ -115,7 +123,7 @@ export class StatementAnswer implements Answer {
         return false;
       case 'columns end':
         this.#expected = 'row';
-        if (!this.#isSkipped) this.#sink.columns(definitionsOf(this.#columns, this.#extendedMetadata));
+        if (!this.#isSkipped) this.#sink.columns(definitionsOf(this.#columns, this.#extendedMetadata), this.#isBinary);
         // The definitions can take megabytes, and the rows can take hours to arrive.
         this.#columns = [];
         return false;
@@ -210,21 +218,46 @@ export class PlainAnswer implements Answer {
   payloadTooLarge(): void {}
 }
 
-/**
- * The answer to a COM_STMT_PREPARE (MySQL internals manual, "COM_STMT_PREPARE Response"). Its column definitions are skipped: the
- * answer to COM_STMT_EXECUTE repeats them.
- */
+/** A prepared statement. */
+export interface PreparedStatement extends Prepared {
+  /** Of the columns of its result; null: they were not asked for, or are too many. */
+  readonly definitions: readonly ColumnDefinition[] | null;
+}
+
+/** How the definitions of columns in the answer to a COM_STMT_PREPARE are read. */
+export interface ColumnReading {
+  /** The definitions of more columns are skipped; 0: all are, as the answer to COM_STMT_EXECUTE repeats them. */
+  readonly columnsMax: number;
+  /** See `StatementAnswer`. */
+  readonly extendedMetadata: boolean;
+}
+
+const skippingColumns: ColumnReading = { columnsMax: 0, extendedMetadata: false };
+
+/** The answer to a COM_STMT_PREPARE (MySQL internals manual, "COM_STMT_PREPARE Response"). */
 export class PrepareAnswer implements Answer {
   readonly takeRows = null;
-  readonly #done: (prepared: Prepared) => void;
+  readonly #done: (prepared: PreparedStatement) => void;
   readonly failed: (error: DriverError) => void;
+  readonly #reading: ColumnReading;
   #prepared: Prepared | null = null;
   /** Packets of definitions that have yet to arrive. */
   #definitions = 0;
+  /** The packets of the columns' definitions so far, in latin1. */
+  readonly #columns: string[] = [];
 
-  constructor(done: (prepared: Prepared) => void, failed: (error: DriverError) => void) {
+  constructor(
+    done: (prepared: PreparedStatement) => void,
+    failed: (error: DriverError) => void,
+    reading = skippingColumns,
+  ) {
     this.#done = done;
     this.failed = failed;
+    this.#reading = reading;
+  }
+
+  get #keepsColumns(): boolean {
+    return this.#prepared !== null && this.#prepared.columns <= this.#reading.columnsMax;
   }
 
   packet(bytes: Buffer, start: number, end: number): boolean {
@@ -238,10 +271,15 @@ export class PrepareAnswer implements Answer {
       // An EOF packet follows the definitions.
       this.#definitions = (placeholders === 0 ? 0 : placeholders + 1) + (columns === 0 ? 0 : columns + 1);
     } else {
+      // The columns come last, and an EOF packet after them.
+      const isColumn = this.#definitions > 1 && this.#definitions <= this.#prepared.columns + 1;
+      if (isColumn && this.#keepsColumns) this.#columns.push(bytes.toString('latin1', start, end));
       this.#definitions--;
     }
     if (this.#definitions > 0) return false;
-    this.#done(this.#prepared);
+    const { extendedMetadata } = this.#reading;
+    const definitions = this.#keepsColumns ? definitionsOf(this.#columns, extendedMetadata) : null;
+    this.#done({ ...this.#prepared, definitions });
     return true;
   }
 

@@ -13,6 +13,11 @@ export interface ColumnDefinition {
   readonly typeName: string;
   /** The value is computed, not read from a column of a table. */
   readonly isExpression: boolean;
+  /**
+   * The value is read from a column of a table, possibly through a view or a temporary table. Of an expression in a view or in a
+   * subquery that the optimizer has merged into the statement, both servers name the view as its table, but no schema.
+   */
+  readonly isStored: boolean;
   readonly characterSet: number;
   readonly flags: number;
   /** The display width in bytes. */
@@ -94,6 +99,24 @@ export function isSentInUtf8({ characterSet, hasUtf8Names }: ColumnDefinition): 
   if (characterSet === binaryCharacterSet) return true;
   const collation = characterSet >= noPad && characterSet < 2 * noPad ? characterSet - noPad : characterSet;
   return utf8Collations.some(([first, last]) => collation >= first && collation <= last);
+}
+
+/** Types of expressions that both servers send alike in the text and the binary protocol: what is not cut to the size of a type. */
+const alike: ReadonlySet<number> = new Set([
+  type.longlong,
+  type.newDecimal,
+  type.null,
+  type.json,
+  // VARCHAR, ENUM, SET, the BLOBs and TEXTs by size, VAR_STRING, STRING.
+  ...[15, 247, 248, 249, 250, 251, 252, 253, 254],
+]);
+
+/**
+ * Whether the text and the binary protocol have the same value for a column. They differ for some expressions: MariaDB cuts a
+ * PERIOD_ADD to 32 bits in binary, and SEC_TO_TIME loses its sign.
+ */
+export function isSentAlike({ type, isStored }: ColumnDefinition): boolean {
+  return isStored || alike.has(type);
 }
 
 function typeOfValue(definition: ColumnDefinition): number {

@@ -1,5 +1,12 @@
 import { EventEmitter } from 'node:events';
-import { type Answer, PlainAnswer, PrepareAnswer, type ResultSink, StatementAnswer } from './answers.ts';
+import {
+  type Answer,
+  PlainAnswer,
+  PrepareAnswer,
+  type PreparedStatement,
+  type ResultSink,
+  StatementAnswer,
+} from './answers.ts';
 import { type BoundStatement, closePacket, commandPackets, type Pipeline, runPackets } from './commands.ts';
 import {
   type ConnectOptions,
@@ -12,7 +19,7 @@ import {
 import type { DriverError } from './failures.ts';
 import { kernel } from './kernel.ts';
 import { PacketStream } from './packet-stream.ts';
-import { isError, type OkPacket, type Prepared, readError } from './packets.ts';
+import { isError, type OkPacket, readError } from './packets.ts';
 import { type TextRow, TextRows } from './text-rows.ts';
 
 /** Node.js's internal handle of a socket. */
@@ -95,14 +102,18 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
 
   /** Sends a statement; the sink receives its result. A prepared statement is closed after it has run. */
   execute(statement: string | BoundStatement, sink: ResultSink): void {
-    this.#expect(new StatementAnswer(sink, this.#driver._mariadbExtendedMetadata));
+    this.#expect(this.#statementAnswer(statement, sink));
     this.#write(statementPackets(statement));
   }
 
-  /** @throws DriverError */
-  prepare(sql: string): Promise<Prepared> {
+  /**
+   * @param columnsMax the definitions of more columns are not kept; 0: none are
+   * @throws DriverError
+   */
+  prepare(sql: string, columnsMax = 0): Promise<PreparedStatement> {
     return new Promise((resolve, reject) => {
-      this.#expect(new PrepareAnswer(resolve, reject));
+      const reading = { columnsMax, extendedMetadata: this.#driver._mariadbExtendedMetadata };
+      this.#expect(new PrepareAnswer(resolve, reject, reading));
       this.#write(commandPackets({ type: 'prepare', sql }));
     });
   }
@@ -122,7 +133,7 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     sink: ResultSink,
     pipeline: Pipeline,
   ): Promise<(DriverError | null)[]> {
-    this.#expect(new StatementAnswer(sink, this.#driver._mariadbExtendedMetadata));
+    this.#expect(this.#statementAnswer(statement, sink));
     const errors = this.#expectAll(pipeline);
     this.#write(statementPackets(statement, pipeline.bytes));
     return errors;
@@ -208,6 +219,10 @@ export class Connection extends EventEmitter<{ lost: [reason: string] }> {
     queueMicrotask(() => {
       for (const answer of answers) answer.failed(new Error(reason));
     });
+  }
+
+  #statementAnswer(statement: string | BoundStatement, sink: ResultSink): StatementAnswer {
+    return new StatementAnswer(sink, this.#driver._mariadbExtendedMetadata, typeof statement !== 'string');
   }
 
   #expect(answer: Answer): void {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { threadId } from 'node:worker_threads';
+import { LargeResults } from '../wire/large-results.ts';
 import { type Channel, Link } from '../wire/link.ts';
 import type { FromWorker, ThreadTask, ToWorker } from '../wire/messages.ts';
 import { SpillUsage } from '../wire/spill-usage.ts';
@@ -13,11 +14,12 @@ type MainChannel = Channel<FromWorker, ToWorker>;
 
 /** Piscina's task: it lasts as long as the thread. Most channels of its port serve one database connection each. */
 export default async function serve(task: ThreadTask): Promise<void> {
-  const { address, limits, spillUsage, slot } = task;
+  const { address, limits, spillUsage, slot, largeResults } = task;
   const parts: ThreadParts = {
     adminPools: new Map<string, AdminPool>(),
     watchdog: new Watchdog(limits),
     spillUsage: new SpillUsage(spillUsage, limits.spill.total, slot),
+    largeResults: new LargeResults(largeResults),
   };
   new Link<FromWorker, ToWorker>(task.port, (channel) => {
     channel.once('message', (message) => {

@@ -59,11 +59,13 @@ export class Execution implements ResultSink, RowOutputListener {
   readonly traits: SqlTraits | undefined;
   /** The state that it has left its session in, to be reported with its result; null if it is not reported. */
   session: SessionState | null = null;
+  /** Whether the binary protocol has the same values for its columns (see `isSentAlike`). */
+  areSentAlike = false;
+  /** The rows that were to be sent to the reader; 0 until it has ended. */
+  rowCount = 0;
   readonly #host: ExecutionHost;
   readonly #output: RowOutput;
   readonly #format: Format;
-  /** Whether its rows are in the binary protocol, as those of prepared statements are. */
-  readonly #isBinary: boolean;
   #phase: ExecutionPhase = 'running';
   /** Null until it is known. */
   #result: StatementEnd | null = null;
@@ -77,9 +79,7 @@ export class Execution implements ResultSink, RowOutputListener {
     this.isStandalone = isStandalone;
     this.sql = message.sql;
     this.traits = message.traits;
-    const { format, params } = message.options ?? defaultOptions;
-    this.#format = formats[format];
-    this.#isBinary = params !== null;
+    this.#format = formats[(message.options ?? defaultOptions).format];
     this.#host = host;
     this.#output = new RowOutput(message, this, source, host);
   }
@@ -129,13 +129,14 @@ export class Execution implements ResultSink, RowOutputListener {
     if (isFirst && !this.#isReported) this.#failRead(cause);
   }
 
-  columns(definitions: readonly ColumnDefinition[]): void {
+  columns(definitions: readonly ColumnDefinition[], isBinary: boolean): void {
     if (this.#output.hasColumns) {
       this.#undeliverable ??= causes.manyResultSets();
       this.#output.dropRows();
       return;
     }
-    const { columns, areInUtf8, format } = resultColumns(definitions, this.#format, this.#isBinary);
+    const { columns, areInUtf8, areSentAlike, format } = resultColumns(definitions, this.#format, isBinary);
+    this.areSentAlike = areSentAlike;
     this.#output.setColumns(columns);
     if (!areInUtf8) this.#undeliverable = notUtf8;
     if (this.#isReported) return;
@@ -163,6 +164,7 @@ export class Execution implements ResultSink, RowOutputListener {
 
   ended(packet: OkPacket): void {
     this.#okPacket = packet;
+    this.rowCount = this.#output.rowCount;
     if (this.#undeliverable === null && this.#hasForeignText(packet)) this.#undeliverable = notUtf8;
     if (this.#undeliverable !== null) {
       this.#output.dropRows();

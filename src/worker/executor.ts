@@ -1,3 +1,4 @@
+import type { LargeResults } from '../wire/large-results.ts';
 import type { Channel } from '../wire/link.ts';
 import type { FromWorker, Login, Refusal, ThreadTask, ToWorker, WorkerLimits } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
@@ -13,6 +14,7 @@ import { type DriverError, isConnectionLost } from './failures.ts';
 import { Kill, type KillHost } from './kill.ts';
 import { prepareConnection, refusalOf } from './opening.ts';
 import { sweepOrphans } from './orphans.ts';
+import { RowProtocol } from './row-protocol.ts';
 import { StatementRunner, type StatementRunnerHost } from './statement-runner.ts';
 import type { Awaited, Watchdog, Watched } from './watchdog.ts';
 
@@ -25,6 +27,7 @@ export interface ThreadParts {
   readonly adminPools: Map<string, AdminPool>;
   readonly watchdog: Watchdog;
   readonly spillUsage: SpillUsage;
+  readonly largeResults: LargeResults;
 }
 
 /**
@@ -57,6 +60,7 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
   readonly #connectOptions: ConnectOptions;
   readonly #adminPools: Map<string, AdminPool>;
   readonly #watchdog: Watchdog;
+  readonly #largeResults: LargeResults;
   #phase: ExecutorPhase = 'opening';
   #connection: Connection | null = null;
   #openedAt = 0;
@@ -84,6 +88,7 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
     this.spillUsage = thread.spillUsage.ofUser(spillSlot);
     this.#adminPools = thread.adminPools;
     this.#watchdog = thread.watchdog;
+    this.#largeResults = thread.largeResults;
     this.#connectOptions = {
       address,
       user: login.user,
@@ -118,7 +123,8 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
       const timer = setTimeout(() => connection.destroy(late), timeoutMs);
       const opening = prepareConnection(connection, this.#login, this.limits.readOnly);
       const { reset, connectionsMax, userConnectionsMax } = await opening.finally(() => clearTimeout(timer));
-      this.#runner = new StatementRunner(connection, reset, this.limits, this);
+      const protocol = new RowProtocol(this.#largeResults, this.#login, this.limits.columnsMax);
+      this.#runner = new StatementRunner(connection, reset, this.limits, protocol, this);
       this.#moveTo('idle');
       this.#openedAt = performance.now();
       this.#watchdog.add(this);

@@ -71,8 +71,11 @@ class PayloadReader {
     return this.#bytes.subarray(this.#at - length, this.#at);
   }
 
-  skipString(): void {
-    this.skip(Number(this.integer()));
+  /** @returns its bytes */
+  skipString(): number {
+    const length = Number(this.integer());
+    this.skip(length);
+    return length;
   }
 }
 
@@ -92,8 +95,10 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   reader.skipString();
   // "def", in two or four bytes per character if character_set_results is UTF-16, UTF-32 or similar.
   const isWide = bytes.subarray(catalogStart + 1, reader.at).includes(0);
-  // The schema, the table's alias and the table's name.
-  for (let skipped = 0; skipped < 3; skipped++) reader.skipString();
+  const schemaBytes = reader.skipString();
+  // The table's alias.
+  reader.skipString();
+  const tableBytes = reader.skipString();
   const nameBytes = reader.bytes();
   const name = nameBytes.toString();
   const originalNameBytes = Number(reader.integer());
@@ -113,6 +118,7 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
     hasUtf8Names: !isWide && isUtf8(nameBytes),
     typeName,
     isExpression: originalNameBytes === 0,
+    isStored: schemaBytes > 0 && tableBytes > 0 && originalNameBytes > 0,
     characterSet: reader.uint16(),
     length: reader.uint32(),
     type: reader.uint8(),
@@ -121,11 +127,12 @@ export function readColumnDefinition(bytes: Buffer, start: number, extended: boo
   };
 }
 
-/** A prepared statement, and the counts of its placeholders and of the columns of its result. */
+/** A prepared statement, and the counts of its placeholders, of the columns of its result, and of warnings so far. */
 export interface Prepared {
   readonly id: number;
   readonly placeholders: number;
   readonly columns: number;
+  readonly warnings: number;
 }
 
 /** The first packet of the answer to a successful COM_STMT_PREPARE. */
@@ -134,7 +141,9 @@ export function readPrepared(bytes: Buffer, start: number): Prepared {
   reader.skip(1);
   const id = reader.uint32();
   const columns = reader.uint16();
-  return { id, columns, placeholders: reader.uint16() };
+  const placeholders = reader.uint16();
+  reader.skip(1);
+  return { id, columns, placeholders, warnings: reader.uint16() };
 }
 
 /** The session changes of a statement, as far as the session tracker is enabled. */

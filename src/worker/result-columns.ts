@@ -1,12 +1,14 @@
 import type { Format } from '../formats/format.ts';
 import type { Column } from '../wire/statement.ts';
-import { type ColumnDefinition, describeColumn, isSentInUtf8 } from './columns.ts';
+import { type ColumnDefinition, describeColumn, isSentAlike, isSentInUtf8 } from './columns.ts';
 import { type RowFormat, rowKeys } from './row-format.ts';
 
 /** The columns of a result as clients see them, and how its rows are encoded. */
 export interface ResultColumns {
   readonly columns: readonly Column[];
   readonly areInUtf8: boolean;
+  /** See `isSentAlike`. */
+  readonly areSentAlike: boolean;
   readonly format: RowFormat;
 }
 
@@ -34,6 +36,7 @@ function describe(definitions: readonly ColumnDefinition[], format: Format, isBi
   return {
     columns: described.map(({ column }) => column),
     areInUtf8: definitions.every(isSentInUtf8),
+    areSentAlike: definitions.every(isSentAlike),
     format: {
       kinds: Uint8Array.from(described, ({ kind }) => kind),
       values: isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null,

@@ -101,6 +101,11 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
     return this.#encoder !== null;
   }
 
+  /** Rows so far. */
+  get rowCount(): number {
+    return this.#sentRows + (this.#encoder?.rows ?? 0);
+  }
+
   /** See `RowEncoder.invalid`. */
   get invalid(): number {
     return this.#encoder?.invalid ?? 0;

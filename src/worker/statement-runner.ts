@@ -14,6 +14,7 @@ import type { OkPacket } from './packets.ts';
 import { PinnedSession, track } from './pinned-session.ts';
 import { type ParamLimits, prepare } from './prepare.ts';
 import { beginReadOnly, beginReadOnlyAgain, endReadOnly, readOnlyRefusal } from './read-only.ts';
+import type { RowProtocol } from './row-protocol.ts';
 import { setVariableCommands } from './variables.ts';
 
 /** Its OK packet reports the state of the session. It keeps warnings, but sets ROW_COUNT() to 0. */
@@ -43,6 +44,7 @@ export class StatementRunner {
   readonly #reset: ConnectionReset;
   readonly #readOnly: boolean;
   readonly #paramLimits: ParamLimits;
+  readonly #rowProtocol: RowProtocol;
   readonly #host: StatementRunnerHost;
   /** The session of statements run with `pin` since the connection was clean; null if there were none. */
   #pinned: PinnedSession | null = null;
@@ -51,14 +53,18 @@ export class StatementRunner {
   /** The OK packet of the last of these commands; null if it has not arrived, or the command has failed. */
   #followUpPacket: OkPacket | null = null;
   #isPreparing = false;
+  /** Of the last statement. */
+  #hasParams = false;
   #statementsSinceReset = 0;
 
   constructor(
     connection: Connection,
     reset: ConnectionReset,
     { readOnly, paramsBytesMax, paramsMax }: ParamLimits & Pick<WorkerLimits, 'readOnly'>,
+    rowProtocol: RowProtocol,
     host: StatementRunnerHost,
   ) {
+    this.#rowProtocol = rowProtocol;
     this.#connection = connection;
     this.#reset = reset;
     this.#readOnly = readOnly;
@@ -83,8 +89,9 @@ export class StatementRunner {
 
   /** Sends a statement, or fails it. */
   send(execution: Execution, { options }: ToWorker & { type: 'execute' }): void {
-    const { variables, params: given } = options ?? defaultOptions;
+    const { variables, params: given, expectsMany } = options ?? defaultOptions;
     const params = given === null ? null : unpacked(given);
+    this.#hasParams = params !== null;
     this.#followUp = null;
     this.#followUpPacket = null;
     this.#statementsSinceReset++;
@@ -95,7 +102,7 @@ export class StatementRunner {
     }
     const commands = this.#commandsBefore(execution, variables);
     if (commands.length === 0) {
-      this.#sendPrepared(execution, params);
+      this.#sendPrepared(execution, params, expectsMany);
       return;
     }
     this.#connection.together(() => {
@@ -105,7 +112,7 @@ export class StatementRunner {
           if (execution.after === 'pin') this.#pinned?.commandEnded(packet);
         })
         .catch(() => {});
-      this.#sendPrepared(execution, params);
+      this.#sendPrepared(execution, params, expectsMany);
     });
   }
 
@@ -121,13 +128,14 @@ export class StatementRunner {
     return new PinnedSession(this.#reset.database, this.#readOnly, this.#connection.isMariadb);
   }
 
-  #sendPrepared(execution: Execution, params: ParamsToPack | null): void {
-    if (this.#readOnly || params !== null) void this.#prepare(execution, params);
+  #sendPrepared(execution: Execution, params: ParamsToPack | null, expectsMany: boolean): void {
+    const isForBinary = params === null && this.#rowProtocol.wantsBinary(execution, expectsMany);
+    if (this.#readOnly || params !== null || isForBinary) void this.#prepare(execution, params, isForBinary);
     else this.#sendNow(execution, execution.sql);
   }
 
   /** Sends a statement after its read-only transaction has begun and it has been prepared; fails it if either fails. */
-  async #prepare(execution: Execution, params: ParamsToPack | null): Promise<void> {
+  async #prepare(execution: Execution, params: ParamsToPack | null, isForBinary: boolean): Promise<void> {
     const connection = this.#connection;
     this.#isPreparing = true;
     let statement: string | BoundStatement | Cause = execution.sql;
@@ -138,6 +146,8 @@ export class StatementRunner {
       if (this.#readOnly) await begin.run(connection);
       if (params !== null && !this.#host.isClosed) {
         statement = await prepare(connection, execution, params, this.#paramLimits);
+      } else if (isForBinary && !this.#host.isClosed) {
+        statement = (await this.#rowProtocol.prepare(connection, execution)) ?? execution.sql;
       }
     } catch (error) {
       failure = error as DriverError;
@@ -219,6 +229,9 @@ export class StatementRunner {
   async restore(execution: Execution): Promise<void> {
     const connection = this.#connection;
     const { isKilling } = this.#host;
+    if (!this.#hasParams && execution.okPacket !== null) {
+      this.#rowProtocol.ended(execution, execution.rowCount, execution.areSentAlike);
+    }
     if (execution.after === 'clean') {
       // A late kill may have hit the reset.
       if (isKilling) await this.#followUp?.catch(() => {});

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { MessageChannel } from 'node:worker_threads';
 import { constants, crc32, inflateRawSync } from 'node:zlib';
 import type { Test } from 'tap';
+import { LargeResults } from '#src/wire/large-results.js';
 import { type Channel, Link } from '#src/wire/link.js';
 import type {
   DatabaseAddress,
@@ -87,12 +88,22 @@ export class Peer {
   start(sql: string, more: More = {}): number {
     const statement = ++this.#statement;
     const credit = { creditBytes: 64 * MiB, creditRows: 1_000_000 };
-    const { params, variables, format, ...others } = more;
-    const isPlain = params === undefined && variables === undefined && format === undefined;
-    const options = isPlain
-      ? null
-      : { params: params ?? null, variables: variables ?? {}, format: format ?? defaultOptions.format };
-    this.post({ type: 'execute', statement, sql, options, after: 'keep', gzip: null, ...credit, ...others });
+    const { params, variables, format, expectsMany, ...others } = more;
+    const given = { params, variables, format, expectsMany };
+    const options = { ...defaultOptions };
+    const isPlain = Object.values(given).every((value) => value === undefined);
+    for (const [name, value] of Object.entries(given))
+      if (value !== undefined) Object.assign(options, { [name]: value });
+    this.post({
+      type: 'execute',
+      statement,
+      sql,
+      options: isPlain ? null : options,
+      after: 'keep',
+      gzip: null,
+      ...credit,
+      ...others,
+    });
     return statement;
   }
 
@@ -188,7 +199,12 @@ export function startExecutor(t: Test, { address, login, limits }: ReturnType<ty
       channel,
       { login, spillSlot: 0 },
       { address, limits },
-      { adminPools, spillUsage, watchdog: new Watchdog(limits) },
+      {
+        adminPools,
+        spillUsage,
+        watchdog: new Watchdog(limits),
+        largeResults: new LargeResults(new SharedArrayBuffer(LargeResults.bytes)),
+      },
     ).open();
   });
   t.teardown(async () => {

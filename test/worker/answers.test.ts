@@ -1,6 +1,13 @@
 import t from 'tap';
 import { cellKind } from '#src/formats/cell-kind.js';
-import { LocalInfileError, PlainAnswer, PrepareAnswer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
+import {
+  LocalInfileError,
+  PlainAnswer,
+  PrepareAnswer,
+  type PreparedStatement,
+  type ResultSink,
+  StatementAnswer,
+} from '#src/worker/answers.js';
 import type { ColumnDefinition } from '#src/worker/columns.js';
 import { kernelStop } from '#src/worker/kernel.js';
 import {
@@ -321,13 +328,23 @@ t.test('the answer to a prepare has the counts when it is complete', (t) => {
     head.writeUInt32LE(4_000_000_001, 1);
     head.writeUInt16LE(columns, 5);
     head.writeUInt16LE(placeholders, 7);
-    const reported: unknown[] = [];
-    const answer = new PrepareAnswer(
-      (prepared) => reported.push(prepared),
-      (error) => reported.push(error),
-    );
-    t.strictSame(give(answer, [head, ...behind]), [behind.length]);
-    t.strictSame(reported, [{ id: 4_000_000_001, columns, placeholders }]);
+    head.writeUInt16LE(3, 10);
+    for (const columnsMax of [0, 1, 2, 100]) {
+      const reported: PreparedStatement[] = [];
+      const answer = new PrepareAnswer(
+        (prepared) => reported.push(prepared),
+        () => t.fail('the command must succeed'),
+        { columnsMax, extendedMetadata: false },
+      );
+      t.strictSame(give(answer, [head, ...behind]), [behind.length]);
+      const [{ definitions, ...prepared } = { definitions: null }] = reported;
+      t.strictSame(prepared, { id: 4_000_000_001, columns, placeholders, warnings: 3 });
+      t.equal(
+        definitions?.length,
+        columns <= columnsMax ? columns : undefined,
+        `${columns} columns, at most ${columnsMax}`,
+      );
+    }
   }
   const reported: unknown[] = [];
   const answer = new PrepareAnswer(

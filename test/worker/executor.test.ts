@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t, { type Test } from 'tap';
+import { LargeResults } from '#src/wire/large-results.js';
 import { Link } from '#src/wire/link.js';
 import type { FromWorker, SpillLimits, ToWorker } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
@@ -884,7 +885,8 @@ for (const server of await sharedServers()) {
       const link = new Link<ToWorker, FromWorker>(port1);
       const { address, limits } = task(server, null);
       const spillUsage = SpillUsage.forThreads(1, unshared(0)).shared;
-      const served = serve({ port: port2, address, limits, slot: 0, spillUsage });
+      const largeResults = new SharedArrayBuffer(LargeResults.bytes);
+      const served = serve({ port: port2, address, limits, slot: 0, spillUsage, largeResults });
       const peers = [0, 1].map(() => {
         const peer = new Peer(link.open());
         peer.post({ type: 'open', login: { user: 'root', password: '', database: null }, spillSlot: 0 });

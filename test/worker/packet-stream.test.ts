@@ -6,7 +6,7 @@ import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
 import { formats } from '#src/formats/index.js';
 import type { FromWorker, StatementEnd } from '#src/wire/messages.js';
 import { SpillUsage } from '#src/wire/spill-usage.js';
-import { type Batch, rowEndsOffset, type StatementOptions } from '#src/wire/statement.js';
+import { type Batch, defaultOptions, rowEndsOffset, type StatementOptions } from '#src/wire/statement.js';
 import { type Answer, type ResultSink, StatementAnswer } from '#src/worker/answers.js';
 import { isJsonText } from '#src/worker/cells.js';
 import { describeColumn } from '#src/worker/columns.js';
@@ -63,8 +63,8 @@ abstract class Reading {
     this.#answer = null;
   }
 
-  protected await(sink: ResultSink): void {
-    this.#answer = new StatementAnswer(sink, false);
+  protected await(sink: ResultSink, isBinary = false): void {
+    this.#answer = new StatementAnswer(sink, false, isBinary);
   }
 
   get hasEnded(): boolean {
@@ -152,7 +152,7 @@ class ByExecution extends Reading {
       },
       false,
     );
-    this.await(this.execution);
+    this.await(this.execution, options !== null && options.params !== null);
   }
 
   #receive(message: FromWorker & { type: 'update' | 'large_row' | 'unwritten' }): void {
@@ -308,7 +308,7 @@ t.test('rows have the protocol and the format of their own statement, whatever r
     ['json', ['[-7,"\\"",null]', '[null,null,[1]]']],
   ] as const) {
     for (const params of [null, []]) {
-      const reading = new ByExecution(noLimit, noLimit, noLimit, { format, params, variables: {} });
+      const reading = new ByExecution(noLimit, noLimit, noLimit, { ...defaultOptions, format, params });
       const payloads = params === null ? textRows : binaryRows;
       reading.give(framed([...columnPayloads(kinds), ...payloads, eofPayload()]), random);
       t.strictSame(reading.rows, rows, `${format}, ${params === null ? 'text' : 'binary'}`);

@@ -207,6 +207,7 @@ for (const name of ['name', '', 'x'.repeat(251), 'ärger "名" 😀']) {
       name,
       hasUtf8Names: true,
       isExpression: originalName === '',
+      isStored: originalName !== '',
       characterSet: 45,
       length: 0xfffffffc,
       type: 253,
@@ -255,6 +256,24 @@ t.test('a column definition reports whether its names are UTF-8', (t) => {
     const rest = Buffer.of(0x0c, 45, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0);
     const definition = read((bytes, start) => readColumnDefinition(bytes, start, false), ...names, rest);
     t.equal(definition.hasUtf8Names, isUtf8, encoding);
+  }
+  t.end();
+});
+
+t.test('a column is stored if its definition names a schema, a table and a column', (t) => {
+  const tail = [Buffer.of(0x0c), uint16(45), Buffer.of(4, 0, 0, 0), Buffer.of(3), uint16(0), Buffer.of(0, 0, 0)];
+  for (const [names, isStored] of [
+    [['shop', 'o', 'orders', 'id', 'id'], true],
+    // An expression in a view, or in a subquery.
+    [['', 'v', 'v', 'id', 'id'], false],
+    [['', 'x', '', 'id', 'id'], false],
+    [['', '', '', 'id', ''], false],
+    [['shop', 'o', '', 'id', 'id'], false],
+    [['shop', 'o', 'orders', 'id', ''], false],
+  ] as const) {
+    const packet = ['def', ...names].map(encodedString);
+    const definition = read((bytes, start) => readColumnDefinition(bytes, start, false), ...packet, ...tail);
+    t.equal(definition.isStored, isStored, names.join('.'));
   }
   t.end();
 });

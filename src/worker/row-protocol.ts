@@ -1,0 +1,86 @@
+import type { LargeResults, StatementScope } from '../wire/large-results.ts';
+import { effectOfText, firstWordOfText, type SqlText } from '../wire/sql-traits.ts';
+import { isSentAlike } from './columns.ts';
+import type { BoundStatement } from './commands.ts';
+import type { Connection } from './connection.ts';
+import { type DriverError, isConnectionLost } from './failures.ts';
+
+/**
+ * Chooses the protocol for the rows of a statement without params. A database takes about half the time for rows of the binary
+ * protocol, since it does not print their values; but the statement has to be prepared, which takes a round trip. The cells are the
+ * same in both, as only columns are read in binary that are sent alike (see `isSentAlike`).
+ */
+
+/** From this many rows on, a result is received sooner in binary, with the round trip of preparing it. */
+const manyRows = 10_000;
+
+/**
+ * Expressions whose value depends on the command before, of which preparing is one, or on when they are resolved: counts of the
+ * session, and variables.
+ */
+const dependsOnCommand = /@|\b(?:row_count|found_rows)\b/i;
+
+/** Whether preparing a statement changes nothing about its result. A long text is sent as it is. */
+function mayBePrepared(text: SqlText): boolean {
+  if (text.traits !== undefined || effectOfText(text) !== 'read') return false;
+  const word = firstWordOfText(text);
+  return (word === 'SELECT' || word === 'WITH' || word === 'TABLE') && !dependsOnCommand.test(text.sql);
+}
+
+/** Chooses for the statements of one connection. */
+export class RowProtocol {
+  readonly #results: LargeResults;
+  readonly #scope: StatementScope;
+  readonly #columnsMax: number;
+  /** The statement that runs is expected to have many rows. */
+  #isRemembered = false;
+
+  constructor(results: LargeResults, scope: StatementScope, columnsMax: number) {
+    this.#results = results;
+    this.#scope = scope;
+    this.#columnsMax = columnsMax;
+  }
+
+  /** @param expectsMany the client has asked for the whole result in one piece */
+  wantsBinary(text: SqlText, expectsMany: boolean): boolean {
+    this.#isRemembered = this.#results.has(this.#scope, text.sql);
+    return (this.#isRemembered || expectsMany) && mayBePrepared(text);
+  }
+
+  /**
+   * Has the database prepare a statement.
+   * @returns null if its rows must be read as text
+   * @throws DriverError if the connection is lost
+   */
+  async prepare(connection: Connection, text: SqlText): Promise<BoundStatement | null> {
+    const prepared = await connection.prepare(text.sql, this.#columnsMax).catch((error: DriverError) => {
+      if (isConnectionLost(error)) throw error;
+      // If there is anything wrong with the statement, it fails as text as well, with the database's own message for it.
+      return null;
+    });
+    if (prepared === null) return null;
+    const { id, placeholders, warnings, definitions } = prepared;
+    // Warnings of preparing would be missing in the count at the end.
+    const isPlain = placeholders === 0 && warnings === 0;
+    if (isPlain && definitions !== null && definitions.length > 0 && definitions.every(isSentAlike)) {
+      return { id, values: [] };
+    }
+    connection.closeStatement(id);
+    this.#forget(text);
+    return null;
+  }
+
+  /**
+   * A statement without params has ended.
+   * @param isSentAlike whether all of its columns are
+   */
+  ended(text: SqlText, rows: number, isSentAlike: boolean): void {
+    if (rows < manyRows) this.#forget(text);
+    else if (!this.#isRemembered && isSentAlike && mayBePrepared(text)) this.#results.add(this.#scope, text.sql);
+  }
+
+  #forget({ sql }: SqlText): void {
+    if (this.#isRemembered) this.#results.delete(this.#scope, sql);
+    this.#isRemembered = false;
+  }
+}
