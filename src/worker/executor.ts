@@ -123,7 +123,7 @@ export class Executor implements ExecutionHost, KillHost, StatementRunnerHost, W
       const timer = setTimeout(() => connection.destroy(late), timeoutMs);
       const opening = prepareConnection(connection, this.#login, this.limits.readOnly);
       const { reset, connectionsMax, userConnectionsMax } = await opening.finally(() => clearTimeout(timer));
-      const protocol = new RowProtocol(this.#largeResults, this.#login, this.limits.columnsMax);
+      const protocol = new RowProtocol(this.#largeResults, this.#login, this.limits.columnsMax, connection.isMariadb);
       this.#runner = new StatementRunner(connection, reset, this.limits, protocol, this);
       this.#moveTo('idle');
       this.#openedAt = performance.now();

@@ -3,6 +3,7 @@ import type { AdminPool } from './admin-pool.ts';
 import type { Connection } from './connection.ts';
 import { ownPrivilegesQuery } from './connection-reset.ts';
 import { type DriverError, isConnectionLost } from './failures.ts';
+import { readProcesses } from './process-list.ts';
 
 /** Tolerance for times: the database reports them in whole seconds, and its clock is not ours. */
 const clockMs = 2_000;
@@ -28,11 +29,9 @@ export function sweepOrphans(pool: AdminPool, orphans: readonly Orphan[]): Promi
   return pool.use(async (connection) => {
     const [[, uptime] = []] = await connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'");
     const [[seesAll] = []] = await connection.query(maySeeAll);
-    const list = [connection.id, ...orphans.map(({ id }) => id)].join(',');
-    const rows = await connection.query(
-      `SELECT ID, COALESCE(TIME, 0) FROM information_schema.PROCESSLIST WHERE ID IN (${list})`,
-    );
-    const found = new Map(rows.map(([id, secs]) => [Number(id), Number(secs) * 1_000]));
+    const ids = orphans.map(({ id }) => id);
+    const processes = await readProcesses(connection, ids);
+    const found = new Map(processes.map(({ id, secs }) => [id, secs * 1_000]));
     if (!found.has(connection.id)) return { left: [], ended: 0 };
     const uptimeMs = Number(uptime) * 1_000;
     const left: number[] = [];

@@ -20,11 +20,17 @@ const manyRows = 10_000;
  */
 const dependsOnCommand = /@|\b(?:row_count|found_rows)\b/i;
 
-/** Whether preparing a statement changes nothing about its result. A long text is sent as it is. */
-function mayBePrepared(text: SqlText): boolean {
+const subquery = /\bselect\b.*\bselect\b/is;
+
+/**
+ * Whether preparing a statement changes nothing about its result. A long text is sent as it is. MySQL evaluates some subqueries
+ * in another way: `JSON_VALID((SELECT MAX(1e0)))` is NULL if it is prepared, and 0 if not.
+ */
+function mayBePrepared(text: SqlText, isMariadb: boolean): boolean {
   if (text.traits !== undefined || effectOfText(text) !== 'read') return false;
   const word = firstWordOfText(text);
-  return (word === 'SELECT' || word === 'WITH' || word === 'TABLE') && !dependsOnCommand.test(text.sql);
+  if (word !== 'SELECT' && word !== 'WITH' && word !== 'TABLE') return false;
+  return !dependsOnCommand.test(text.sql) && (isMariadb || !subquery.test(text.sql));
 }
 
 /** Chooses for the statements of one connection. */
@@ -32,19 +38,21 @@ export class RowProtocol {
   readonly #results: LargeResults;
   readonly #scope: StatementScope;
   readonly #columnsMax: number;
+  readonly #isMariadb: boolean;
   /** The statement that runs is expected to have many rows. */
   #isRemembered = false;
 
-  constructor(results: LargeResults, scope: StatementScope, columnsMax: number) {
+  constructor(results: LargeResults, scope: StatementScope, columnsMax: number, isMariadb: boolean) {
     this.#results = results;
     this.#scope = scope;
     this.#columnsMax = columnsMax;
+    this.#isMariadb = isMariadb;
   }
 
   /** @param expectsMany the client has asked for the whole result in one piece */
   wantsBinary(text: SqlText, expectsMany: boolean): boolean {
     this.#isRemembered = this.#results.has(this.#scope, text.sql);
-    return (this.#isRemembered || expectsMany) && mayBePrepared(text);
+    return (this.#isRemembered || expectsMany) && mayBePrepared(text, this.#isMariadb);
   }
 
   /**
@@ -76,7 +84,8 @@ export class RowProtocol {
    */
   ended(text: SqlText, rows: number, isSentAlike: boolean): void {
     if (rows < manyRows) this.#forget(text);
-    else if (!this.#isRemembered && isSentAlike && mayBePrepared(text)) this.#results.add(this.#scope, text.sql);
+    else if (!this.#isRemembered && isSentAlike && mayBePrepared(text, this.#isMariadb))
+      this.#results.add(this.#scope, text.sql);
   }
 
   #forget({ sql }: SqlText): void {

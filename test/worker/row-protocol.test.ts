@@ -47,8 +47,10 @@ for (const server of await sharedServers()) {
       ['SELECT i8 AS renamed, `t0` FROM plain', true],
       ['SELECT * FROM second', true],
       ['SELECT * FROM mine', true],
-      ['SELECT x.i8 FROM (SELECT i8 FROM every) AS x', true],
-      ['WITH w AS (SELECT i8, t0 FROM every) SELECT * FROM w', true],
+      // MySQL evaluates some subqueries in another way when they are prepared.
+      ['SELECT x.i8 FROM (SELECT i8 FROM every) AS x', kind === 'mariadb'],
+      ['WITH w AS (SELECT i8, t0 FROM every) SELECT * FROM w', kind === 'mariadb'],
+      ['SELECT JSON_ARRAY(JSON_VALID((SELECT MAX(1e0) FROM every AS o))) FROM every', kind === 'mariadb'],
       ['SELECT i8, COUNT(*), SUM(i8), CONCAT(v, c), dec5 * 2, i64 + 1 FROM every GROUP BY id', true],
       ['SELECT i8 FROM every WHERE t0 > SEC_TO_TIME(f64) ORDER BY f32 * 2', true],
       ['SELECT * FROM every FOR UPDATE', true],
