@@ -53,7 +53,14 @@ interface Exports {
     nullAndSeparator: bigint,
     length: number,
   ): void;
-  encode(from: number, to: number, before: number, rowsMax: number, rowBytesMax: number): number;
+  encode(
+    from: number,
+    to: number,
+    before: number,
+    hasRowsBefore: boolean,
+    rowsMax: number,
+    rowBytesMax: number,
+  ): number;
   encodeText(length: number): number;
   encodeHex(length: number): number;
 }
@@ -120,8 +127,9 @@ export class Kernel {
   /**
    * Encodes the complete row packets in `input[from, to)`. The first starts at `from`.
    * @param format compared by identity with that of the last call, and read only if it differs
-   * @param before length of the batch that the rows are appended to. Unless it is 0, the output starts with a comma. The row
-   *     ends include it.
+   * @param before length of the batch that the rows are appended to. The row ends include it.
+   * @param hasRowsBefore whether that batch has rows, so that the output starts with a separator. They may be empty: as TSV, a row
+   *     of one empty text is
    * @throws RangeError if a cell reaches past the end of its row's packet
    */
   encode(
@@ -131,6 +139,7 @@ export class Kernel {
     before: number,
     rowsMax: number,
     rowBytesMax: number,
+    hasRowsBefore = before > 0,
   ): KernelStop {
     if (format.kinds.length > columnsMax || (format.keys?.bytes.length ?? 0) > keysBytes) {
       this.consumed = from;
@@ -142,7 +151,14 @@ export class Kernel {
     if (format !== this.#format) {
       this.#setFormat(format);
     }
-    const stop = exports.encode(from, to, before, Math.min(rowsMax, rowsRoom), Math.min(rowBytesMax, outputBytes));
+    const stop = exports.encode(
+      from,
+      to,
+      before,
+      hasRowsBefore,
+      Math.min(rowsMax, rowsRoom),
+      Math.min(rowBytesMax, outputBytes),
+    );
     this.consumed = exports.consumed.value;
     this.length = exports.written.value;
     this.rows = exports.rows.value;

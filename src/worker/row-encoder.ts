@@ -7,6 +7,7 @@ import { cellGrowthMax, cellOverheadMax, invalidCell, isJsonText, takeInvalid, w
 import { quote } from './kernel/shared/ascii.ts';
 import { binaryRowHeader, nullBitsOffset, nullPrefix, prefix2, prefix3, prefix8 } from './kernel/shared/row-packet.ts';
 import { cellPieceBytes, type KernelStop, kernel } from './kernel.ts';
+import type { RowBatches } from './row-batches.ts';
 import type { RowFormat } from './row-format.ts';
 
 /** A batch is emitted at this size, row ends included. Larger batches delay rows; smaller ones need more messages. */
@@ -38,7 +39,7 @@ const spareSpacesMax = 64;
  * bitmap of NULLs, and the other values). The kernel encodes rows that fit in its memory. Larger rows are encoded here, cell by
  * cell, with the same result.
  */
-export class RowEncoder {
+export class RowEncoder implements RowBatches {
   readonly #format: RowFormat;
   readonly #rowBytesMax: number;
   readonly #emit: (batch: Batch) => void;
@@ -62,35 +63,29 @@ export class RowEncoder {
     this.#rowEnds = this.#first.rowEnds;
   }
 
-  /** Must be the last call, since another encoder reuses the first buffer. */
   release(): void {
     if (spareSpaces.length < spareSpacesMax) spareSpaces.push(this.#first);
   }
 
-  /** Bits of `invalidCell`, of all rows so far. */
   get invalid(): number {
     return this.#invalid;
   }
 
-  /** Rows in the batch that is being filled. */
   get rows(): number {
     return this.#rows;
   }
 
-  /**
-   * Encodes row packets in the kernel's memory by `Kernel.encode`, whose results remain readable.
-   * @param rowsMax the most rows of the current batch, including those already in it
-   */
   encode(from: number, to: number, rowsMax: number): KernelStop {
     const before = this.#length;
-    const stop = kernel.encode(this.#format, from, to, before, rowsMax - this.#rows, this.#rowBytesMax);
+    const hasRows = this.#rows > 0;
+    const stop = kernel.encode(this.#format, from, to, before, rowsMax - this.#rows, this.#rowBytesMax, hasRows);
     const { rows, length } = kernel;
     this.#invalid |= kernel.takeInvalid();
     if (rows === 0) return stop;
-    if (before > 0 && before + length > bufferBytes) this.#emitBatch();
-    // If the rows before them have been emitted, the comma that separates them is dropped.
+    if (hasRows && before + length > bufferBytes) this.#emitBatch();
+    // If the rows before them have been emitted, what separates them is dropped.
     const emitted = before - this.#length;
-    const skipped = emitted > 0 ? 1 : 0;
+    const skipped = hasRows && this.#rows === 0 ? 1 : 0;
     this.#reserveRows(rows);
     for (let row = 0; row < rows; row++) {
       this.#rowEnds[this.#rows++] = (kernel.rowEnds[row] as number) - emitted - skipped;
@@ -108,14 +103,9 @@ export class RowEncoder {
     return stop;
   }
 
-  /**
-   * Appends a row of any size, whose packet's payload is `source[start, end)`.
-   * @returns false, without appending anything, if its text exceeds the limit for a row
-   * @throws RangeError if a cell reaches past the end of the packet
-   */
   append(source: Uint8Array, start: number, end: number): boolean {
     const before = this.#length;
-    if (before > 0) {
+    if (this.#rows > 0) {
       this.#reserve(1);
       this.#out[this.#length++] = this.#format.layout.rowSeparator;
     }
@@ -248,7 +238,6 @@ export class RowEncoder {
     this.#length += bytes.length;
   }
 
-  /** Returns the current batch and starts a new one. Null if there are no rows. */
   take(): Batch | null {
     if (this.#rows === 0) return null;
     const used = rowEndsOffset(this.#length) + this.#rows * Uint32Array.BYTES_PER_ELEMENT;

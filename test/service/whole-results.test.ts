@@ -117,6 +117,19 @@ for (const server of await sharedServers()) {
     t.teardown(() => server.sql(`DROP DATABASE ${schema}`));
     const sql = `SELECT * FROM ${schema}.kinds ORDER BY id`;
 
+    await t.test('rows of one empty text are as many lines', async (t) => {
+      for (const headers of [{}, { 'accept-encoding': 'gzip' }] as Record<string, string>[]) {
+        const {
+          body,
+          trailers,
+          headers: answer,
+        } = await whole(sluice, `SELECT '' AS nothing FROM ${schema}.kinds`, '?format=tsv&header=0', headers);
+        const text = answer['content-encoding'] === 'gzip' ? gunzipSync(body) : body;
+        t.equal(text.toString(), '\n'.repeat(rowsCount));
+        t.equal(trailers['sluice-rows'], String(rowsCount));
+      }
+    });
+
     await t.test('every format has the cells of the pages', async (t) => {
       const { rows, last } = await query(sluice.url, sql);
       const names = last.schema.fields.map(({ name }) => name);

@@ -131,3 +131,35 @@ t.test('keys that are too long for the kernel are written without it', (t) => {
   t.strictSame(encoded('ndjson, objects', kinds, [row], true), [referenceRow('ndjson, objects', kinds, row)]);
   t.end();
 });
+
+t.test('rows of one empty text are lines of TSV, wherever a batch begins', (t) => {
+  const empty = [Buffer.alloc(0)];
+  for (const count of [1, 2, 3, 100]) {
+    const rows = Array.from({ length: count }, () => empty);
+    for (const byKernel of [true, false]) {
+      t.strictSame(
+        encoded('tsv', [cellKind.tsvText], rows, byKernel),
+        rows.map(() => ''),
+        `${count}, ${byKernel}`,
+      );
+      const mixed = [...rows, [Buffer.from('a')], ...rows];
+      const expected = mixed.map(([cell]) => (cell as Buffer).toString());
+      t.strictSame(encoded('tsv', [cellKind.tsvText], mixed, byKernel), expected);
+    }
+    // All in one call of the kernel.
+    const bytes = framed(rows.map((row) => rowPayload(row)));
+    bytes.copy(kernel.input);
+    const batches: Batch[] = [];
+    const encoder = new RowEncoder(textFormat([cellKind.tsvText], 'tsv'), noLimit, (batch) => batches.push(batch));
+    encoder.encode(0, bytes.length, noLimit);
+    encoder.encode(0, bytes.length, noLimit);
+    const batch = encoder.take() as Batch;
+    t.strictSame([batch.rows, batch.length], [2 * count, 2 * count - 1]);
+    t.strictSame(
+      rowsOf('tsv', batch),
+      Array.from({ length: 2 * count }, () => ''),
+    );
+    encoder.release();
+  }
+  t.end();
+});

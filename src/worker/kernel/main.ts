@@ -24,9 +24,17 @@ export let rows: u32 = 0;
 /**
  * Encodes the row packets in `input[inputStart, inputEnd)`, where the first byte is the start of a packet header.
  * @param before length of the batch that the rows are appended to
+ * @param hasRowsBefore whether it has rows, which may be empty
  * @returns a value of shared/stop.ts
  */
-export function encode(inputStart: i32, inputEnd: i32, before: u32, rowsMax: u32, rowBytesMax: u32): i32 {
+export function encode(
+  inputStart: i32,
+  inputEnd: i32,
+  before: u32,
+  hasRowsBefore: bool,
+  rowsMax: u32,
+  rowBytesMax: u32,
+): i32 {
   const packetsEnd = input + inputEnd;
   const outputEnd = output + outputBytes;
   const overhead = rowOverhead;
@@ -64,7 +72,7 @@ export function encode(inputStart: i32, inputEnd: i32, before: u32, rowsMax: u32
       break;
     }
     let rowStart = to;
-    if (before > 0 || to > output) store<u8>(rowStart++, separator);
+    if (hasRowsBefore || rowEnd > rowEnds) store<u8>(rowStart++, separator);
     const rowStop = isBinary ? writeBinaryRow(rowStart, from, end) : writeTextRow(rowStart, from, end);
     if (rowStop <= <usize>stop.malformed) {
       reason = <i32>rowStop;
