@@ -119,6 +119,10 @@ export type ServiceEvent =
       readonly requestId?: string;
       readonly client: string;
     }
+  /** A kept result could not be written to disk, or removed from there. */
+  | { readonly type: 'kept_result_failed'; readonly result: string; readonly user: string; readonly reason: string }
+  /** A kept result that an earlier process has left was not found whole, and is removed. */
+  | { readonly type: 'kept_result_dropped'; readonly result: string; readonly reason: string }
   /** Lines were dropped because the log could not be written, or not fast enough. */
   | { readonly type: 'log_lines_dropped'; readonly lines: number }
   | { readonly type: 'embedded_database'; readonly message: string };

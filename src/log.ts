@@ -54,6 +54,8 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'listening_unprotected':
     case 'user_blocked':
     case 'journal_failed':
+    case 'kept_result_failed':
+    case 'kept_result_dropped':
     case 'log_lines_dropped':
       return 'warn';
     case 'query_settled':

@@ -20,6 +20,8 @@ export interface Levels {
   readonly requestBytes: number;
   readonly spilledBytes: number;
   readonly spillFiles: number;
+  readonly keptResults: number;
+  readonly keptBytes: number;
   readonly httpConnections: number;
   /** Responses by their HTTP status. */
   readonly responses: ReadonlyMap<number, number>;
@@ -42,6 +44,8 @@ const limits = {
   request_bytes_max: 'request_limit_bytes',
   spill_total_bytes_max: 'spilled_limit_bytes',
   spill_files_max: 'spill_files_limit',
+  kept_count_max: 'kept_results_limit',
+  kept_bytes_max: 'kept_limit_bytes',
 } as const;
 
 export interface MetricsText {
@@ -130,6 +134,8 @@ export class Metrics {
         return;
       case 'connection_lost':
       case 'worker_failed':
+      case 'kept_result_failed':
+      case 'kept_result_dropped':
       case 'request_failed':
       case 'accept_failed':
       case 'connect_failed':
@@ -275,6 +281,8 @@ export class Metrics {
         () => levels.spilledBytes,
       ],
       spill_files: ['Open files of rows which clients have not read yet.', () => levels.spillFiles],
+      kept_results: ['Results that are kept on disk, and those whose statements run.', () => levels.keptResults],
+      kept_bytes: ['Disk space of kept results, and what is reserved for more, in bytes.', () => levels.keptBytes],
     };
     for (const [option, name] of Object.entries(limits) as [keyof typeof limits, string][]) {
       gauges[name] = [`The value of the option --${option}.`, () => values[memberName(option)]];

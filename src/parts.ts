@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { AnswerWriter } from './api/answer-writer.ts';
 import { Authenticator } from './api/authenticator.ts';
 import { BodyParser } from './api/body-parser.ts';
@@ -8,7 +8,7 @@ import { operationsRoutes } from './api/operations.ts';
 import { Posts } from './api/posts.ts';
 import { QueryRoutes } from './api/query-routes.ts';
 import type { Config } from './config/config.ts';
-import { connectionsPerUserMax, requestLimits, requestMemoryLimit, spillTotals } from './config/derived.ts';
+import { connectionsPerUserMax, keptLimits, requestLimits, requestMemoryLimit, spillTotals } from './config/derived.ts';
 import type { DatabaseConfig } from './config/mysql-url.ts';
 import type { EmbeddedDatabase } from './embedded/mariadb.ts';
 import { Dispatcher } from './engine/dispatcher.ts';
@@ -21,6 +21,8 @@ import { type Levels, Metrics, observeWith } from './metrics.ts';
 import { Buffers } from './query/buffers.ts';
 import { LargeRows } from './query/large-rows.ts';
 import { RequestMemory } from './query/request-memory.ts';
+import { KeptResults } from './results/kept-results.ts';
+import { ResultReader } from './results/result-reader.ts';
 import { Accounts } from './session/accounts.ts';
 import { Journal } from './session/journal.ts';
 import { Leases } from './session/leases.ts';
@@ -46,6 +48,8 @@ export interface Parts {
   readonly queries: Queries;
   readonly queue: Queue;
   readonly engine: Engine;
+  readonly results: KeptResults;
+  readonly resultReader: ResultReader;
   readonly bodyParser: BodyParser;
   readonly server: HttpServer;
   readonly readiness: Readiness;
@@ -121,8 +125,11 @@ export function buildParts(
   const { pageBytesMax, gzipLevel } = config.results;
   const { statementTimeoutMs } = limits;
   const dispatcher = new Dispatcher(leases, sessions, buffers, queue, config.queue.queueWaitMs);
+  const reader = new ResultReader((user, bytes) => buffers.hasRoomFor(user, bytes), observe);
+  const resultsOptions = { ...keptLimits(config.kept), folder: resultsFolder(disk), logSql: config.log.logSql };
+  const results = new KeptResults(resultsOptions, reader, observe);
   const engineLimits = { pageBytesMax, gzipLevel, statementTimeoutMs };
-  const engine = new Engine(engineLimits, queries, sessions, dispatcher, buffers, requestMemory);
+  const engine = new Engine(engineLimits, queries, sessions, dispatcher, buffers, requestMemory, results);
 
   const { anonymousUser, anonymousPassword } = config.users;
   const anonymous = anonymousUser === '' ? null : { user: anonymousUser, password: anonymousPassword };
@@ -183,6 +190,12 @@ export function buildParts(
     get spillFiles() {
       return spillUsage.files;
     },
+    get keptResults() {
+      return results.size;
+    },
+    get keptBytes() {
+      return results.bytes;
+    },
     get httpConnections() {
       return server.connections;
     },
@@ -198,6 +211,7 @@ export function buildParts(
     ...config.http,
     ...config.memory,
     ...config.disk,
+    ...config.kept,
   });
   // Statements in a private MariaDB end with it, and no other server takes it over.
   const orphans = embedded === null ? openOrphans(config, database, workers, observe) : null;
@@ -210,6 +224,8 @@ export function buildParts(
     queries,
     queue,
     engine,
+    results,
+    resultReader: reader,
     bodyParser,
     server,
     readiness,
@@ -251,6 +267,11 @@ function openOrphans(config: Config, database: DatabaseConfig, workers: WorkerPo
 /** The folder of the rows on disk. */
 export function spillFolder({ dataDir }: Config['disk']): string {
   return join(dataDir, 'spill');
+}
+
+/** The folder of the kept results. */
+export function resultsFolder({ dataDir }: Config['disk']): string {
+  return resolve(dataDir, 'results');
 }
 
 /** The folder of the journals of open database connections. */

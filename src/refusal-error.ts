@@ -1,8 +1,8 @@
 /**
  * Why a request is refused: its user name or password is wrong, the user has too many of something, the server cannot take it,
- * or it contradicts an earlier request.
+ * it contradicts an earlier request, or what it asks for is lost.
  */
-export type RefusalReason = 'denied' | 'too many' | 'unavailable' | 'conflict';
+export type RefusalReason = 'denied' | 'too many' | 'unavailable' | 'conflict' | 'gone';
 
 /** A request is refused before its statement runs. */
 export class RefusalError extends Error {

@@ -9,7 +9,7 @@ import { Cors } from './http/cors.ts';
 import { HostNames } from './http/host-names.ts';
 import { checkAddress } from './http/listen.ts';
 import type { HttpSecurity } from './http/server.ts';
-import { buildParts, journalFolder, type Parts, spillFolder } from './parts.ts';
+import { buildParts, journalFolder, type Parts, resultsFolder, spillFolder } from './parts.ts';
 
 /**
  * How long the kills of an abort may take. MariaDB can take two seconds to answer a kill, and a busy machine longer. If the
@@ -60,7 +60,7 @@ export class Service {
       hostNames: new HostNames(listening.httpHandlerHost, listening.httpHostNames),
       cors: listening.corsOrigin === '' ? null : new Cors(listening.corsOrigin),
     };
-    prepareDataDir(disk.dataDir, [spillFolder(disk), journalFolder(disk)]);
+    prepareDataDir(disk.dataDir, [spillFolder(disk), journalFolder(disk), resultsFolder(disk)]);
     let embedded: EmbeddedDatabase | null = null;
     let target = database.mysqlUrl;
     if (target === null) {
@@ -78,6 +78,7 @@ export class Service {
     const config = withinDescriptors(given, descriptorsMax());
     const parts = buildParts(config, observe, target, embedded, security);
     try {
+      await parts.engine.restore();
       const url = await parts.server.listen();
       observe({ type: 'listening', address: url });
       for (const event of loweredLimits(given, config)) observe(event);
@@ -150,7 +151,9 @@ export class Service {
     parts.leases.close();
     await parts.server.close(answerMs);
     // Until now, clients could poll their queries.
+    await parts.results.close();
     parts.queries.close();
+    await parts.resultReader[Symbol.asyncDispose]();
     await parts.bodyParser[Symbol.asyncDispose]();
     await parts.workers[Symbol.asyncDispose]();
     await parts.embedded?.stop();

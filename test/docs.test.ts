@@ -31,11 +31,12 @@ const names = ['README.md', 'CONTRIBUTING.md', ...(await readdir(join(root, 'doc
 const documents = new Map(await Promise.all(names.map(async (name) => [name, await textOf(name)] as const)));
 
 const dataDir = await mkdtemp(join(tmpdir(), 'docs-'));
+const workFolder = await mkdtemp(join(tmpdir(), 'docs-work-'));
 await putPrivateData(dataDir);
 const sluice = await startSluice(['--data_dir', dataDir]);
 t.teardown(async () => {
   await sluice.stop();
-  await rm(dataDir, { recursive: true, force: true });
+  for (const folder of [dataDir, workFolder]) await rm(folder, { recursive: true, force: true });
 });
 
 t.test('every command in the documents prints the output that they show', async (t) => {
@@ -166,7 +167,8 @@ function outputOf(blocks: readonly Block[], line: number): string {
 async function runCommands(commands: readonly Block[], { url }: SluiceProcess): Promise<readonly string[]> {
   if (commands.length === 0) return [];
   const script = commands.map(({ text }) => `${text}printf '${separator}'\n`).join('');
-  const { stdout } = await run('sh', ['-c', script.replaceAll(server, url)], { cwd: root });
+  // Some commands write files.
+  const { stdout } = await run('sh', ['-c', script.replaceAll(server, url)], { cwd: workFolder });
   return stdout.split(separator);
 }
 

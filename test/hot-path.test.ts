@@ -123,6 +123,7 @@ for (const server of await sharedServers()) {
           gzipLevel: 0,
           timeoutMs: 60_000,
           isTimeoutAsked: false,
+          format: 'json',
         },
         new Buffers({ bufferBytesMax: 512 * MiB, resultsBytesMax: 1024 * MiB, queryBufferBytesMax: 32 * MiB }),
       );

@@ -3,6 +3,7 @@ import type { Contender } from './contender.ts';
 import { DatabendDriver } from './databend-driver.ts';
 import { Fastify } from './fastify.ts';
 import { Floor } from './floor.ts';
+import { Kept } from './kept.ts';
 import { NativeClient } from './native-client.ts';
 import { Sluice, type SluiceOptions } from './sluice.ts';
 import { Streamed } from './streamed.ts';
@@ -12,6 +13,7 @@ export type ContenderName =
   | 'sluice csv'
   | 'sluice tsv'
   | 'sluice ndjson'
+  | 'sluice kept'
   | 'databend-driver'
   | 'native client'
   | 'floor'
@@ -36,6 +38,8 @@ export async function startContender(
     case 'sluice tsv':
     case 'sluice ndjson':
       return Streamed.start(name.slice('sluice '.length), database, options.sluiceOptions);
+    case 'sluice kept':
+      return Kept.start(database, options.sluiceOptions);
     case 'databend-driver':
       return DatabendDriver.start(database, options.sluiceOptions);
     case 'native client':

@@ -63,13 +63,20 @@ export class AnswerWriter {
   }
 
   /** For `Poll`: answers with a page that is ready. */
-  writeReadyPage(query: Query, page: Page, acceptsGzip: boolean, response: Answer, isPosted: boolean): void {
+  writeReadyPage(
+    query: Query,
+    page: Page,
+    acceptsGzip: boolean,
+    response: Answer,
+    isPosted: boolean,
+    replies: Pick<QueryReplies, 'page'> = this.repliesOf(query),
+  ): void {
     if (response.destroyed) return;
     try {
       if (query.isTooLate(page)) {
         throw httpErrors.notFound(`query ${query.identity.id} has no page ${page.number} any more`);
       }
-      const { body, headers } = this.repliesOf(query).page(query, page, isPosted);
+      const { body, headers } = replies.page(query, page, isPosted);
       this.#countPage(query, page, body, acceptsGzip, response, isPosted);
       const inflating = replyPage(response, body, acceptsGzip, headers);
       inflating?.catch((error: unknown) => response.fail(error));

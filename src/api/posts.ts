@@ -122,10 +122,18 @@ export class Posts {
   }
 }
 
-/** The submission, for a client that reads the whole result in one answer. */
+/**
+ * The submission, for a client that reads the whole result in one answer.
+ * @throws HttpError 400
+ */
 function streamed(submission: Submission, whole: WholeFormat | null): Submission {
   if (whole === null) return submission;
   const { format: given, ...request } = submission.request;
+  if (request.keepSecs !== undefined) {
+    throw httpErrors.badRequest(
+      'a result that is kept has files of every format: leave out the format, and ask for them',
+    );
+  }
   const format = given === 'json, large integers as strings' ? whole.rowsWithStrings : whole.rows;
   return { ...submission, listener: null, request: { ...request, format, isStreamed: true } };
 }

@@ -12,7 +12,7 @@ export interface PaginationMember {
   readonly max_rows_in_buffer?: number;
 }
 
-export type RequestLimits = Config['requests'];
+export type RequestLimits = Config['requests'] & Pick<Config['kept'], 'keptMsMax'>;
 
 const defaultRowsPerPage = 10_000;
 const defaultRowsInBuffer = 5_000_000;

@@ -6,6 +6,8 @@ import type { Column, FormatName } from '../wire/statement.ts';
 /** How a whole result is written as the body of one answer. */
 export interface WholeFormat {
   readonly contentType: string;
+  /** Of a file with a kept result in this format. */
+  readonly fileName: string;
   /** How its rows are written. */
   readonly rows: FormatName;
   /** The same for a client that asks for 64-bit integers as strings. */

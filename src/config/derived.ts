@@ -20,12 +20,30 @@ export function spillTotals({ spillTotalBytesMax, spillBytesPerUserMax, spillFil
   };
 }
 
+/** The limits of kept results. */
+export function keptLimits({ keptBytesMax, keptBytesPerUserMax, keptCountMax }: Config['kept']): KeptLimits {
+  return {
+    bytes: { max: keptBytesMax, perUserMax: perUserMaxOf(keptBytesMax, keptBytesPerUserMax) },
+    count: { max: keptCountMax, perUserMax: defaultPerUserMax(keptCountMax) },
+  };
+}
+
+export interface KeptLimits {
+  readonly bytes: SharedLimit;
+  readonly count: SharedLimit;
+}
+
 /** @param perUserMax 0: the default */
 function perUserMaxOf(max: number, perUserMax: number): number {
   return perUserMax === 0 ? defaultPerUserMax(max) : perUserMax;
 }
 
 /** The limits of one request. It may always ask for the default of `--result_timeout_secs`. */
-export function requestLimits({ requests, queries }: Config): Config['requests'] {
-  return { ...requests, resultTimeoutMsMax: Math.max(requests.resultTimeoutMsMax, queries.resultTimeoutMs) };
+export function requestLimits({
+  requests,
+  queries,
+  kept,
+}: Config): Config['requests'] & Pick<Config['kept'], 'keptMsMax'> {
+  const { keptMsMax } = kept;
+  return { ...requests, resultTimeoutMsMax: Math.max(requests.resultTimeoutMsMax, queries.resultTimeoutMs), keptMsMax };
 }

@@ -2,6 +2,7 @@ import { connections } from './groups/connections.ts';
 import { database } from './groups/database.ts';
 import { disk } from './groups/disk.ts';
 import { http } from './groups/http.ts';
+import { kept } from './groups/kept.ts';
 import { listening } from './groups/listening.ts';
 import { log } from './groups/log.ts';
 import { memory } from './groups/memory.ts';
@@ -29,6 +30,7 @@ export const groups = {
   results,
   memory,
   disk,
+  kept,
   http,
   log,
   stopping,

@@ -263,16 +263,17 @@ export class Dispatch implements StatementHandle, Waiter, LeaseHolder, Movable {
   }
 }
 
-function statementOf({ sql, traits, params, format, session, isStreamed }: QueryRequest): Statement {
+function statementOf({ sql, traits, params, format, session, isStreamed, keepSecs }: QueryRequest): Statement {
   const variables = session.type === 'client-managed' ? session.variables : null;
-  const isText = params === undefined && format === undefined && variables === null && isStreamed !== true;
+  const expectsMany = isStreamed === true || keepSecs !== undefined;
+  const isText = params === undefined && format === undefined && variables === null && !expectsMany;
   const options = isText
     ? null
     : {
         params: params ?? null,
         variables: variables ?? {},
         format: format ?? defaultOptions.format,
-        expectsMany: isStreamed === true,
+        expectsMany,
       };
   return traits === undefined ? { sql, options } : { sql, traits, options };
 }

@@ -1,20 +1,23 @@
 import type { Config } from '../config/config.ts';
 import { newQueryId, newSessionId, shownId } from '../ids.ts';
 import type { Buffers } from '../query/buffers.ts';
-import type { QueryOrigin } from '../query/identity.ts';
+import type { QueryIdentity, QueryOrigin } from '../query/identity.ts';
 import type { QueryLimits } from '../query/limits.ts';
 import { Query } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { RefusalError, RequestAbortedError } from '../refusal-error.ts';
+import { type KeptResults, keptSqlCharacters, type NewResult } from '../results/kept-results.ts';
 import type { Account } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
 import type { Tombstone } from '../tombstones.ts';
 import { heapBytes, stringBytes } from '../wire/heap-bytes.ts';
+import { effectOfText } from '../wire/sql-traits.ts';
+import { defaultOptions } from '../wire/statement.ts';
 import type { Placement } from './dispatch.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
 import type { Queries } from './queries.ts';
-import type { QueryRequest } from './query-request.ts';
+import { isStandalone, type QueryRequest } from './query-request.ts';
 
 export type EngineLimits = Pick<Config['results'], 'pageBytesMax' | 'gzipLevel'> &
   Pick<Config['requests'], 'statementTimeoutMs'>;
@@ -65,6 +68,7 @@ export class Engine {
   readonly #dispatcher: Dispatcher;
   readonly #buffers: Buffers;
   readonly #requestMemory: RequestMemory;
+  readonly #results: KeptResults;
   readonly #keys: IdempotencyKeys;
   #isDraining = false;
 
@@ -75,7 +79,9 @@ export class Engine {
     dispatcher: Dispatcher,
     buffers: Buffers,
     requestMemory: RequestMemory,
+    results: KeptResults,
   ) {
+    this.#results = results;
     this.#limits = limits;
     this.#queries = queries;
     this.#sessions = sessions;
@@ -127,39 +133,71 @@ export class Engine {
     const { user } = account;
     const { listener, keptBytes } = submission;
     this.#admit(user);
+    const { keepSecs } = submission.request;
+    if (keepSecs !== undefined) this.#results.checkRoom(user);
     const request = this.#dispatcher.resolve(submission.request, user);
     if (request !== submission.request) listener?.sessionReplaced();
     const reservation = this.#requestMemory.reserve(user, keptBytes + statementBytes(request));
+    const id = this.#idOf(submission.id, user);
+    let folder: string | null = null;
     let placement: Placement | null = null;
     try {
+      if (keepSecs !== undefined) folder = await this.#results.makeFolder(id);
       placement = await this.#dispatcher.place(request, account);
       // While the database was asked, others may have taken the room.
       this.checkAccepting();
       if (options.isAbandoned()) throw new RequestAbortedError('the client went away before its statement was sent');
       this.#admit(user);
+      if (keepSecs !== undefined) this.#results.checkRoom(user);
     } catch (error) {
       if (request.session.type !== 'existing') this.#dispatcher.abandon(placement, 'its statement was not sent');
       reservation.release();
+      if (folder !== null) await this.#results.dropFolder(folder);
       throw error;
     }
-    const query = new Query(
-      {
-        id: this.#idOf(submission.id, user),
-        sessionId: sessionIdOf(request, placement),
-        owner: user,
-        hasIdempotencyKey: options.key !== null,
-        needsFinal: submission.needsFinal,
-        origin: options.origin,
-      },
-      queryLimits(request, options.acceptsGzip, this.#limits),
-      this.#buffers,
-      { reservation, keptBytes },
-    );
+    const identity = {
+      id,
+      sessionId: sessionIdOf(request, placement),
+      owner: user,
+      hasIdempotencyKey: options.key !== null,
+      needsFinal: submission.needsFinal,
+      ...(keepSecs === undefined ? {} : ({ isKept: true } as const)),
+      origin: options.origin,
+    };
+    const limits = queryLimits(request, options.acceptsGzip, this.#limits);
+    const made = keepSecs === undefined ? null : newResult(identity, request, limits, keepSecs);
+    const result = folder === null || made === null ? null : this.#results.create(folder, made);
+    const query = new Query(identity, limits, this.#buffers, { reservation, keptBytes }, result);
     listener?.created(query);
-    const { resultTimeoutSecs } = request;
-    this.#queries.add(query, request.sql, resultTimeoutSecs === undefined ? undefined : resultTimeoutSecs * 1_000);
+    const timeoutSecs = keepSecs ?? request.resultTimeoutSecs;
+    this.#queries.add(query, request.sql, timeoutSecs === undefined ? undefined : timeoutSecs * 1_000);
+    if (result !== null) this.#results.add(query, result);
     this.#dispatcher.dispatch(query, request, account, placement);
     return query;
+  }
+
+  /**
+   * Makes the results that earlier processes have kept available.
+   * @throws Error of the file system
+   */
+  async restore(): Promise<void> {
+    for (const { result, manifest, leftMs } of await this.#results.load()) {
+      const { id, user: owner, sessionId, pages, state, columns, stats } = manifest;
+      const limits = { ...this.#restoredLimits, pageRows: pages.rows, readyRows: pages.rows, format: pages.format };
+      const query = new Query({ id, sessionId, owner, isKept: true }, limits, this.#buffers, null, result);
+      query.restore(state, columns, stats);
+      this.#queries.addKept(query, leftMs);
+      this.#results.add(query, result);
+    }
+  }
+
+  get #restoredLimits(): Omit<QueryLimits, 'pageRows' | 'readyRows' | 'format'> {
+    const { pageBytesMax: pageBytes } = this.#limits;
+    return { pageBytes, gzipLevel: 0, waitMs: 0, bufferRows: 0, timeoutMs: 0, isTimeoutAsked: false };
+  }
+
+  get results(): KeptResults {
+    return this.#results;
   }
 
   #idOf(asked: string | null, user: string): string {
@@ -223,6 +261,24 @@ export class Engine {
   }
 }
 
+function newResult(
+  { id, sessionId, owner }: QueryIdentity,
+  request: QueryRequest,
+  { pageRows, waitMs, format }: QueryLimits,
+  keepSecs: number,
+): NewResult {
+  return {
+    id,
+    sessionId,
+    user: owner,
+    sql: request.sql.slice(0, keptSqlCharacters),
+    effect: effectOfText(request),
+    isStandalone: isStandalone(request),
+    keepMs: keepSecs * 1_000,
+    pages: { rows: pageRows, waitMs, format },
+  };
+}
+
 /** An id that is safe in a path and in a log. */
 const safeId = /^\w[\w.-]{0,63}$/;
 
@@ -232,7 +288,7 @@ function sessionIdOf({ session }: QueryRequest, placement: Placement | null): st
 }
 
 function queryLimits(
-  { pagination, timeoutSecs, isStreamed }: QueryRequest,
+  { pagination, timeoutSecs, isStreamed, format }: QueryRequest,
   acceptsGzip: boolean,
   { pageBytesMax, gzipLevel, statementTimeoutMs }: EngineLimits,
 ): QueryLimits {
@@ -244,6 +300,7 @@ function queryLimits(
     gzipLevel: acceptsGzip ? gzipLevel : 0,
     waitMs: pagination.waitSecs * 1_000,
     bufferRows: pagination.maxRowsInBuffer,
+    format: format ?? defaultOptions.format,
     timeoutMs: timeoutSecs === null ? statementTimeoutMs : timeoutSecs * 1_000,
     isTimeoutAsked: timeoutSecs !== null,
   };

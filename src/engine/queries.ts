@@ -24,6 +24,8 @@ interface Entry {
   readonly query: Query;
   readonly user: UserQueries;
   readonly timeoutMs: number;
+  /** Its rows are kept on disk, for `timeoutMs` after its statement has ended, whether or not they are read. */
+  readonly isKept: boolean;
   /** Of its expiry; null while a request waits for an answer. */
   timer: NodeJS.Timeout | null;
   polls: number;
@@ -48,6 +50,8 @@ export class Queries {
   readonly #users = new Map<string, UserQueries>();
   /** Queries of all users whose only page was the first answer. */
   #singlePageCount = 0;
+  /** Queries whose rows are kept on disk. They have a limit of their own. */
+  #keptCount = 0;
   readonly #progressPoller = new ProgressPoller();
   readonly #tombstones: Tombstones;
   /** Tombstones of queries with an idempotency key. They have their own limit, so that other tombstones do not displace them. */
@@ -64,7 +68,7 @@ export class Queries {
   /** Whether the user may start one more. If there is no room, the oldest result that was read makes room. */
   admit(name: string): Admission {
     const user = this.#users.get(name);
-    if (this.#entries.size >= this.#options.queriesMax) {
+    if (this.#entries.size - this.#keptCount >= this.#options.queriesMax) {
       const oldest = this.#oldestOfMost('read', user);
       if (oldest === undefined) return 'server full';
       this.#remove(oldest, 'was removed to make room: it had been read to its end', causes.cancelled());
@@ -89,25 +93,40 @@ export class Queries {
 
   /**
    * @param sql its statement, for the log
-   * @param timeoutMs how long its result is kept after its last answer
+   * @param timeoutMs how long its result is kept after its last answer, or, on disk, after its end
    */
   add(query: Query, sql: string, timeoutMs = this.#options.resultTimeoutMs): void {
     const { id, owner, sessionId } = query.identity;
+    const { user } = this.#enter(query, timeoutMs);
+    user.running++;
+    user.unread++;
+    const logged = this.#options.logSql ? loggedSql(sql) : undefined;
+    this.#followToEnd(query, user, logged);
+    this.#progressPoller.add(query);
+    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
+  }
+
+  /**
+   * A result that an earlier process has kept on disk.
+   * @param leftMs how long it is still kept
+   */
+  addKept(query: Query, leftMs: number): void {
+    this.#enter(query, leftMs);
+  }
+
+  #enter(query: Query, timeoutMs: number): Entry {
+    const { owner, isKept = false } = query.identity;
     let user = this.#users.get(owner);
     if (user === undefined) {
       user = new UserQueries();
       this.#users.set(owner, user);
     }
     user.count++;
-    user.running++;
-    user.unread++;
-    const entry: Entry = { query, user, timeoutMs, timer: null, polls: 0, answeredAt: 0, awayTimer: null };
+    if (isKept) this.#keptCount++;
+    const entry: Entry = { query, user, timeoutMs, isKept, timer: null, polls: 0, answeredAt: 0, awayTimer: null };
     this.#entries.set(query.key, entry);
     this.#startTimer(entry);
-    const logged = this.#options.logSql ? loggedSql(sql) : undefined;
-    this.#followToEnd(query, user, logged);
-    this.#progressPoller.add(query);
-    this.#observe({ type: 'query_started', query: id, session: sessionId, user: owner });
+    return entry;
   }
 
   /** The user's query of that id, whose client has shown that it is still there. Queries of other users are not found. */
@@ -138,7 +157,7 @@ export class Queries {
     const entry = this.#entryOf(query);
     if (entry === undefined) return;
     entry.polls++;
-    clearExpiry(entry);
+    if (!entry.isKept) clearExpiry(entry);
   }
 
   release(query: Query): void {
@@ -153,7 +172,8 @@ export class Queries {
     const entry = this.#entryOf(query);
     const { onDisconnect, disconnectMs } = this.#options;
     // Another poll is a client that is still there.
-    if (onDisconnect === 'continue' || entry === undefined || entry.polls > 0 || !query.isRunning) return;
+    if (onDisconnect === 'continue' || entry === undefined || entry.isKept) return;
+    if (entry.polls > 0 || !query.isRunning) return;
     clearAway(entry);
     entry.awayTimer = setTimeout(() => query.cancelByClient(causes.hungUp(disconnectMs / 1_000)), disconnectMs);
   }
@@ -165,7 +185,7 @@ export class Queries {
   }
 
   #answered(entry: Entry): void {
-    if (entry.query.isDrained) this.#keepRead(entry);
+    if (entry.query.isDrained && !entry.isKept) this.#keepRead(entry);
     if (entry.polls === 0) this.#startTimer(entry);
     if (this.#drain !== null) entry.answeredAt = performance.now();
     this.#checkRead();
@@ -178,7 +198,7 @@ export class Queries {
   #keepRead({ query, user }: Entry): void {
     if (!user.read.has(query)) user.unread--;
     user.read.add(query);
-    if (!query.isSinglePage || user.singlePage.has(query)) return;
+    if (!isSinglePage(query) || user.singlePage.has(query)) return;
     user.singlePage.add(query);
     this.#singlePageCount++;
     if (this.#singlePageCount <= this.#options.singlePageResultsMax) return;
@@ -233,13 +253,15 @@ export class Queries {
   }
 
   #startTimer(entry: Entry): void {
+    if (entry.isKept && (entry.query.isRunning || entry.timer !== null)) return;
     if (entry.timer === null) entry.timer = setTimeout(() => this.#expire(entry), entry.timeoutMs);
     else entry.timer.refresh();
   }
 
-  #expire({ query, timeoutMs }: Entry): void {
+  #expire({ query, timeoutMs, isKept }: Entry): void {
     const secs = timeoutMs / 1_000;
-    this.#remove(query, `expired: not polled for ${secs} s`, causes.expired(secs));
+    if (isKept) this.#remove(query, 'expired: its result is no longer kept', causes.expired(secs));
+    else this.#remove(query, `expired: not polled for ${secs} s`, causes.expired(secs));
   }
 
   #remove(query: Query, reason: string, cause: Cause): void {
@@ -252,7 +274,10 @@ export class Queries {
     this.#entries.delete(key);
     this.#progressPoller.delete(query);
     const { user } = entry;
-    if (!user.read.delete(query)) user.unread--;
+    if (entry.isKept) this.#keptCount--;
+    // A kept result counts as read when its statement has ended.
+    const isRead = user.read.delete(query) || (entry.isKept && !query.isRunning);
+    if (!isRead) user.unread--;
     if (user.singlePage.delete(query)) this.#singlePageCount--;
     user.count--;
     if (user.count === 0) this.#users.delete(owner);
@@ -281,6 +306,11 @@ export class Queries {
     query.on('settled', () => {
       if (query.isDraining) query.on('rowsLost', () => this.#observeRowsLost(query));
       user.running--;
+      const entry = this.#entryOf(query);
+      if (entry?.isKept) {
+        user.unread--;
+        this.#startTimer(entry);
+      }
       this.#progressPoller.delete(query);
       this.#observe(settledEvent(query, sql));
       // One that its client has cancelled is not read any more.
@@ -294,6 +324,11 @@ export class Queries {
     if (state.name === 'Failed' && this.#entryOf(query) !== undefined)
       this.#observe(rowsLostEvent(query, state.failure));
   }
+}
+
+/** Whether the first answer held the whole result, and nobody can request it again. */
+function isSinglePage({ identity, isSinglePage }: Query): boolean {
+  return isSinglePage && identity.hasIdempotencyKey !== true && identity.needsFinal !== true;
 }
 
 function clearExpiry(entry: Entry): void {

@@ -14,6 +14,8 @@ export interface QueryRequest {
   readonly timeoutSecs: number | null;
   /** How long the result is kept after its last answer. Absent: --result_timeout_secs. */
   readonly resultTimeoutSecs?: number;
+  /** How long its rows are kept on disk after its statement has ended. Absent: they are not. */
+  readonly keepSecs?: number;
   /** Absent: JSON of the type of each column. */
   readonly format?: FormatName;
   /** The whole result is the body of one answer, which takes rows as they come. */

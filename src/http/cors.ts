@@ -2,9 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { commonHeaders } from './reply.ts';
 
 /** Request headers that a page may send beside the safelisted ones (Fetch standard, "CORS-safelisted request-header"). */
-const requestHeaders = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id';
+const requestHeaders =
+  'Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, If-Range, Range, X-Request-Id';
 /** Response headers that a page may read beside the safelisted ones. */
-const responseHeaders = 'Retry-After, WWW-Authenticate, X-Request-Id';
+const responseHeaders =
+  'Accept-Ranges, Content-Disposition, Content-Range, ETag, Retry-After, WWW-Authenticate, X-Request-Id';
 /** How long a browser may cache the answer to a preflight request, in seconds. Chromium accepts no more than this. */
 const preflightSecs = 7_200;
 

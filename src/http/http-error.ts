@@ -22,11 +22,15 @@ export const httpErrors = {
   unauthorized: (reason: string) => new HttpError(401, reason, { 'WWW-Authenticate': 'Basic realm="sluice"' }),
   notFound: (reason: string) => new HttpError(404, reason),
   conflict: (reason: string) => new HttpError(409, reason),
+  gone: (reason: string) => new HttpError(410, reason),
+  preconditionFailed: () => new HttpError(412, 'the file is another than the one that the request names (If-Match)'),
   methodNotAllowed: (method: string, allow: readonly string[]) =>
     new HttpError(405, `${method} is not allowed here; allowed: ${allow.join(', ')}`, { Allow: allow.join(', ') }),
   notAcceptable: (reason: string) => new HttpError(406, reason),
   bodyTooLarge: (max: number) => new HttpError(413, `the body is larger than ${max} bytes (--body_bytes_max)`),
   unsupportedMediaType: (reason: string) => new HttpError(415, reason),
+  rangeNotSatisfiable: (contentRange: string) =>
+    new HttpError(416, `the range lies beyond the end: ${contentRange}`, { 'Content-Range': contentRange }),
   misdirected: (host: string) =>
     new HttpError(
       421,
@@ -50,5 +54,7 @@ export function refusal({ message, reason, retryAfterSecs }: RefusalError): Http
       return httpErrors.unavailable(message);
     case 'conflict':
       return httpErrors.conflict(message);
+    case 'gone':
+      return httpErrors.gone(message);
   }
 }

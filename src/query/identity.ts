@@ -15,5 +15,7 @@ export interface QueryIdentity {
   readonly hasIdempotencyKey?: boolean;
   /** The answer of `/final` has something for the client that no other answer has. */
   readonly needsFinal?: boolean;
+  /** Its result is kept on disk. */
+  readonly isKept?: true;
   readonly origin?: QueryOrigin;
 }

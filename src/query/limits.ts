@@ -1,3 +1,5 @@
+import type { FormatName } from '../wire/statement.ts';
+
 export interface QueryLimits {
   /** How long each request waits for rows. */
   readonly waitMs: number;
@@ -6,6 +8,8 @@ export interface QueryLimits {
   readonly readyRows: number;
   readonly pageBytes: number;
   readonly bufferRows: number;
+  /** How the rows of a kept result are written. */
+  readonly format: FormatName;
   /** zlib's; 0: rows are not compressed. */
   readonly gzipLevel: number;
   /** How long the statement may run; 0: without limit. */

@@ -49,8 +49,28 @@ export interface PageReader {
   noPage(error: unknown): void;
 }
 
+/** The pages of a query. */
+export interface PageTable {
+  /** All rows have been handed out, or will be there whenever they are asked for. */
+  readonly isReadToEnd: boolean;
+  /** The first page was the only one, and has been handed out. */
+  readonly isSinglePage: boolean;
+  /** The number of the page to ask for; null after the last. */
+  readonly next: number | null;
+  /** Since when a poll waits for a page, by `performance.now()`; null: none does. */
+  readonly polledSince: number | null;
+  /** Whether a page that is waited for may be ready. */
+  readonly isReadable: boolean;
+  /** @returns false if there is no page of that number, or it is no longer kept */
+  readPage(number: number, reader: PageReader): boolean;
+  /** Nobody will ask for a page again. */
+  forget(): void;
+}
+
 /** Where pages come from. */
 export interface PageSource {
+  readonly polledSince: number | null;
+  readonly isReadable: boolean;
   /** Whether a page can be made now. */
   readonly isReady: boolean;
   /** Calls `Pages.ready` when a page can be made, or the wait is over. */
@@ -64,7 +84,7 @@ export interface PageSource {
  * one. All readers of a number wait for the same page. If it turns out empty with more rows to come, it is not kept. So repeated
  * requests, concurrent polls and lost answers take the same path.
  */
-export class Pages {
+export class Pages implements PageTable {
   readonly #source: PageSource;
   #last: Page | null = null;
   #number = 0;
@@ -75,22 +95,31 @@ export class Pages {
     this.#source = source;
   }
 
-  /** The page that is kept for repeated requests. */
-  get last(): Page | null {
-    return this.#last;
+  get isReadToEnd(): boolean {
+    return this.#last?.next === null;
   }
 
-  /** The number of the page to come; null after the last. */
+  get isSinglePage(): boolean {
+    return this.#last?.number === 0 && this.#last.next === null;
+  }
+
+  get polledSince(): number | null {
+    return this.#source.polledSince;
+  }
+
+  get isReadable(): boolean {
+    return this.#source.isReadable;
+  }
+
   get next(): number | null {
     return this.#last?.next === null ? null : this.#number;
   }
 
-  /** Drops the rows of the last page: nobody will request it again. */
+  /** Drops the rows of the last page. */
   forget(): void {
     if (this.#last !== null) this.#last = { ...this.#last, rows: noRows };
   }
 
-  /** @returns false if there is no page of that number, or it is no longer kept */
   readPage(number: number, reader: PageReader): boolean {
     const last = this.#last;
     if (last !== null && number === last.number) give(last, [reader]);

@@ -35,6 +35,8 @@ export class ProgressCounter {
   /** When the database was last asked for its count. */
   #askedAt = Number.NEGATIVE_INFINITY;
 
+  #restored: QueryStats | null = null;
+
   sent(): void {
     this.#sentAt = performance.now();
   }
@@ -48,7 +50,7 @@ export class ProgressCounter {
     this.#runningMs = this.runningMs;
   }
 
-  received({ rows, length }: Batch): void {
+  received({ rows, length }: Pick<Batch, 'rows' | 'length'>): void {
     this.#rows += rows;
     this.#bytes += length;
   }
@@ -94,11 +96,17 @@ export class ProgressCounter {
     return { runningMs: this.runningMs, rows: this.#rows, bytes: this.#bytes, spilledBytes: this.#spilledBytes };
   }
 
+  /** An earlier process has run the statement. */
+  restore(stats: QueryStats): void {
+    this.#restored = stats;
+  }
+
   /**
    * @param writtenRows rows that the statement has changed
    * @param queuePosition null: the statement does not wait
    */
   stats(writtenRows: number, queuePosition: number | null): QueryStats {
+    if (this.#restored !== null) return this.#restored;
     const rows = this.#rows;
     const bytes = this.#bytes;
     const examined = Math.max(this.#examinedRows ?? 0, rows);

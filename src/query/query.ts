@@ -1,36 +1,35 @@
 import { EventEmitter } from 'node:events';
 import { ownedKey } from '../tombstones.ts';
-import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
+import { type Cause, causes, type Failure, failureOf } from '../wire/failures.ts';
+import type { KeptBatch } from '../wire/kept-rows.ts';
 import { nextPhase } from '../wire/phase.ts';
-import { effectOfText } from '../wire/sql-traits.ts';
-import {
-  type Batch,
-  type Column,
-  columnsBytes,
-  type Outcome,
-  type SessionState,
-  type Statement,
-  type StatementObserver,
-  type StatementRequest,
+import type {
+  Batch,
+  Column,
+  Outcome,
+  SessionState,
+  Statement,
+  StatementObserver,
+  StatementRequest,
 } from '../wire/statement.ts';
 import type { Buffers } from './buffers.ts';
 import type { DispatchedStatement } from './dispatched-statement.ts';
 import type { QueryIdentity } from './identity.ts';
+import { KeptStatement } from './kept-statement.ts';
 import type { QueryLimits } from './limits.ts';
-import { type Page, type PageReader, Pages, type Snapshot } from './pages.ts';
+import { type Page, type PageReader, Pages, type PageTable, type QueryStats, type Snapshot } from './pages.ts';
 import { ProgressCounter } from './progress-counter.ts';
 import type { QueryEvents } from './query-events.ts';
+import { QueryStatement } from './query-statement.ts';
 import type { QueryMemory } from './request-memory.ts';
 import { type Credit, RowBuffer } from './row-buffer.ts';
 import { type PagedQuery, RowPages } from './row-pages.ts';
+import type { RowStore } from './row-store.ts';
 import { nextState, phaseTransitions, type QueryPhase, type QueryState, running } from './state.ts';
+import { StatementMemory } from './statement-memory.ts';
+import { StatementTimer } from './statement-timer.ts';
 
 const noColumns: readonly Column[] = [];
-/** Smaller sets of columns are not counted: most of them are shared by all results of the same statement. */
-const countedColumnsBytesMin = 8 * 1024;
-
-/** Of a complete query, so that the text of its statement can be collected. */
-const forgotten: Statement = { sql: '', options: null };
 
 /**
  * One POST: a statement's execution (`#state`), the rows it has given back (`rowBuffer`), and the pages they are handed out
@@ -42,36 +41,43 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   readonly key: string;
   readonly #limits: QueryLimits;
   /** For the statement, and what is remembered of its request. */
-  readonly #memory: QueryMemory | null;
-  /** Whether a session holds the text of the statement. */
-  #isLent = false;
+  readonly #memory: StatementMemory;
   #phase: QueryPhase = 'queued';
   #state: QueryState = running;
   readonly rowBuffer: RowBuffer;
-  readonly #source: RowPages;
-  readonly #pages: Pages;
+  /** null: its rows are not kept. */
+  readonly keeping: KeptStatement | null;
+  readonly #pages: PageTable;
   readonly progress = new ProgressCounter();
-  #statement: Statement = forgotten;
-  /** Whether it is of no kept session, so that nothing else is lost with its connection. */
-  #isStandalone = true;
+  readonly #statement = new QueryStatement();
   #handle: DispatchedStatement | null = null;
   #columns = noColumns;
   /** Rows on disk that follow a statement's end. */
   #rowsToCome = 0;
   #sessionState: SessionState | null = null;
   #isCancelledByClient = false;
-  #timeout: NodeJS.Timeout | null = null;
+  readonly #timer: StatementTimer;
 
-  /** @param memory the reservation of its request, which the query releases */
-  constructor(identity: QueryIdentity, limits: QueryLimits, buffers: Buffers, memory: QueryMemory | null = null) {
+  /**
+   * @param memory the reservation of its request, which the query releases
+   * @param store where its rows are kept; null: they are not
+   */
+  constructor(
+    identity: QueryIdentity,
+    limits: QueryLimits,
+    buffers: Buffers,
+    memory: QueryMemory | null = null,
+    store: RowStore | null = null,
+  ) {
     super();
     this.#identity = identity;
     this.key = ownedKey(identity.owner, identity.id);
     this.#limits = limits;
     this.rowBuffer = new RowBuffer(buffers, identity.owner);
-    this.#source = new RowPages(this, limits, this.rowBuffer);
-    this.#pages = new Pages(this.#source);
-    this.#memory = memory;
+    this.keeping = store === null ? null : new KeptStatement(store, this, limits);
+    this.#pages = this.keeping?.pages ?? new Pages(new RowPages(this, limits, this.rowBuffer));
+    this.#memory = new StatementMemory(memory);
+    this.#timer = new StatementTimer(limits);
   }
 
   get identity(): QueryIdentity {
@@ -93,14 +99,12 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
 
   /** Whether the client needs nothing more: all rows have been handed out, or it has cancelled the statement. */
   get isDrained(): boolean {
-    return this.#pages.last?.next === null || this.#isCancelledByClient;
+    return this.#pages.isReadToEnd || this.#isCancelledByClient;
   }
 
-  /** Whether the first answer held the whole result, and nobody can request it again. */
+  /** Whether the first answer held the whole result. */
   get isSinglePage(): boolean {
-    const { hasIdempotencyKey, needsFinal } = this.identity;
-    if (hasIdempotencyKey === true || needsFinal === true) return false;
-    return this.#pages.last?.number === 0 && this.#pages.last.next === null;
+    return this.#pages.isSinglePage;
   }
 
   /** The state in which the statement has left its session, if that was asked for and is known. */
@@ -119,22 +123,28 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     return { state: this.#state, columns: this.#columns, stats };
   }
 
+  /** Instead of `begin`: an earlier process has run the statement, and its rows are kept. */
+  restore(state: QueryState, columns: readonly Column[], stats: QueryStats | null): void {
+    this.#state = state;
+    this.#columns = columns;
+    this.rowBuffer.holdColumns(columns);
+    if (stats !== null) this.progress.restore(stats);
+    this.#move('complete');
+  }
+
   /**
    * Called before the statement is dispatched, and again if it is dispatched in another form.
    * @param isStandalone whether it is of no kept session
    */
   begin(statement: Statement, isStandalone: boolean, handle: DispatchedStatement): void {
-    this.#statement = statement;
-    this.#isStandalone = isStandalone;
+    this.#statement.set(statement, isStandalone);
     this.#handle = handle;
   }
 
   /** The statement as it is sent to a connection, with the credit for its first rows. */
   statementRequest(): StatementRequest {
-    const { bufferRows, gzipLevel, pageRows } = this.#limits;
-    const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
-    const { sql, traits, options } = this.#statement;
-    return { sql, traits, options, creditBytes: this.rowBuffer.windowBytes, creditRows: bufferRows, gzip };
+    const creditBytes = this.keeping?.grantedBytes() ?? this.rowBuffer.windowBytes;
+    return this.#statement.request(this.#limits, creditBytes, this.keeping?.request ?? null);
   }
 
   /** The statement runs in another session than the one that it was meant for. */
@@ -161,7 +171,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   askProgress(): void {
     if (this.#phase !== 'running') return;
     const hasListener = this.listenerCount('progress') > 0;
-    if (this.progress.isDue(this.#source.polledSince, hasListener)) this.#handle?.askExamined();
+    if (this.progress.isDue(this.#pages.polledSince, hasListener)) this.#handle?.askExamined();
   }
 
   /** Ends the statement as its client wishes; does nothing if it has ended. */
@@ -174,10 +184,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   /** Ends the statement; does nothing if it has ended. */
   cancel(cause: Cause): void {
     if (!this.isRunning) return;
-    const failure =
-      this.#phase === 'queued'
-        ? failureOf(cause, 'not_started')
-        : interrupted(cause, effectOfText(this.#statement), this.#isStandalone);
+    const failure = this.#phase === 'queued' ? failureOf(cause, 'not_started') : this.#statement.interrupted(cause);
     this.#handle?.cancel();
     this.#handle = null;
     this.#fail(failure);
@@ -195,42 +202,36 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.emit('removed');
   }
 
-  /** For `RowPages`: whether anything more is reported of the statement. */
+  /** Whether anything more is reported of the statement. For `RowPages`, as is `credit`. */
   get isReported(): boolean {
     return this.isRunning || this.#phase === 'draining';
   }
 
-  /** For `RowPages`. */
   credit({ bytes, rows }: Credit): void {
     this.#handle?.credit(bytes, rows);
   }
 
   /** For the session or connection, as are all methods below up to `notSent`. */
   started(): void {
-    this.#isLent = true;
+    this.#memory.lend();
     this.progress.sent();
     this.#move('running');
     this.rowBuffer.isReceiving = true;
-    const { timeoutMs, isTimeoutAsked } = this.#limits;
-    if (timeoutMs === 0) return;
-    const expire = (): void => this.cancel(causes.statementTimeout(timeoutMs / 1_000, isTimeoutAsked));
-    this.#timeout = setTimeout(expire, timeoutMs);
+    this.#timer.start((cause) => this.cancel(cause));
   }
 
   released(): void {
-    this.#isLent = false;
+    this.#memory.returned();
     this.#shrinkMemory();
   }
 
   columns(columns: readonly Column[]): void {
     this.#columns = columns;
-    const bytes = columnsBytes(columns);
-    if (bytes < countedColumnsBytesMin) return;
-    this.rowBuffer.columnsBytes = bytes;
-    if (!this.rowBuffer.isOver) return;
-    this.#columns = noColumns;
-    this.rowBuffer.columnsBytes = 0;
-    this.#overflow();
+    this.keeping?.store.columnsKnown(columns);
+    if (!this.rowBuffer.holdColumns(columns)) {
+      this.#columns = noColumns;
+      this.#overflow();
+    }
   }
 
   rows(batch: Batch, spilled: boolean, isLast = false): void {
@@ -256,6 +257,14 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     if (bytes > 0 && this.rowBuffer.isOver) this.#overflow();
   }
 
+  kept(batch: KeptBatch): void {
+    const creditBytes = this.keeping?.add(batch) ?? 0;
+    this.progress.received({ rows: batch.rows, length: batch.textBytes });
+    if (creditBytes > 0) this.#handle?.credit(creditBytes, 0);
+    this.#emitReadable();
+    this.emit('progress');
+  }
+
   examined(rows: number | null, estimatedRows: number | null): void {
     this.progress.examined(rows, estimatedRows);
     this.emit('progress');
@@ -264,7 +273,16 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   ended(outcome: Outcome, rowsToCome: number): void {
     if (!this.isRunning) return;
     this.#rowsToCome = rowsToCome;
-    this.#settle(nextState(this.#state, { type: 'ended', outcome }));
+    const state = nextState(this.#state, { type: 'ended', outcome });
+    if (this.keeping === null) this.#settle(state);
+    else {
+      this.progress.settled();
+      this.#timer.stop();
+      this.#statement.ended();
+      const stats = this.progress.stats(Number(outcome.affectedRows), null);
+      const sealing = this.keeping.seal(state, this.#columns, stats, this.#statement.effect);
+      void sealing.then((sealed) => this.isRunning && this.#settle(sealed));
+    }
   }
 
   left(state: SessionState): void {
@@ -278,10 +296,10 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   notSent(reason: string): void {
     const handle = this.#handle;
     if (handle?.canResend !== true) {
-      this.failed(lostBefore(reason, this.#isStandalone));
+      this.failed(this.#statement.lostBefore(reason));
       return;
     }
-    this.#clearTimeout();
+    this.#timer.stop();
     this.progress.notSent();
     this.#move('queued');
     // The statement may have to wait for memory, and must not wait for its own.
@@ -304,7 +322,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.#state = state;
     if (wasRunning) {
       this.progress.settled();
-      this.#clearTimeout();
+      this.#timer.stop();
     }
     if (this.#rowsToCome > 0) this.#move('draining');
     else this.#complete();
@@ -317,20 +335,13 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.rowBuffer.isReceiving = false;
     this.#handle?.end();
     this.#handle = null;
-    this.#statement = forgotten;
+    this.#statement.forget();
     this.#shrinkMemory();
   }
 
   /** Gives back what is reserved for the statement when nobody holds its text any more. */
   #shrinkMemory(): void {
-    if (this.#memory === null || this.isReported || this.#isLent) return;
-    const { reservation, keptBytes } = this.#memory;
-    if (this.#phase === 'removed') reservation.release();
-    else reservation.resize(keptBytes);
-  }
-
-  #clearTimeout(): void {
-    if (this.#timeout !== null) clearTimeout(this.#timeout);
+    if (!this.isReported) this.#memory.shrink(this.#phase === 'removed');
   }
 
   /** All rows together take more memory than they may, and these came last. */
@@ -343,10 +354,10 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   /** Drops the rows of a statement that has succeeded. */
   #loseRows(cause: Cause): void {
     this.#handle?.cancel();
-    this.#fail(undelivered(cause, effectOfText(this.#statement)));
+    this.#fail(this.#statement.undelivered(cause));
   }
 
   #emitReadable(): void {
-    if (this.listenerCount('readable') > 0 && this.#source.isReadable) this.emit('readable');
+    if (this.listenerCount('readable') > 0 && this.#pages.isReadable) this.emit('readable');
   }
 }

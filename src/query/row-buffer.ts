@@ -1,7 +1,10 @@
 import { freeBuffers, freedBytesMin } from '../wire/free-buffers.ts';
-import type { Batch } from '../wire/statement.ts';
+import { type Batch, type Column, columnsBytes } from '../wire/statement.ts';
 import { type Buffers, MemoryReservation } from './buffers.ts';
 import { buffersOf, isHolding, noRows, Ring, type Rows, uncompressedBuffersOf } from './ring.ts';
+
+/** Smaller sets of columns are not counted: most of them are shared by all results of the same statement. */
+const countedColumnsBytesMin = 8 * 1024;
 
 /** Pages that hold less are not counted while they are sent. */
 export const countedPageBytesMin = 16 * 1024;
@@ -77,9 +80,16 @@ export class RowBuffer {
     this.#updateReservation();
   }
 
-  set columnsBytes(bytes: number) {
+  /** @returns false if there is no memory for the columns */
+  holdColumns(columns: readonly Column[]): boolean {
+    const bytes = columnsBytes(columns);
+    if (bytes < countedColumnsBytesMin) return true;
     this.#columnsBytes = bytes;
     this.#updateReservation();
+    if (!this.isOver) return true;
+    this.#columnsBytes = 0;
+    this.#updateReservation();
+    return false;
   }
 
   set unwrittenBytes(bytes: number) {

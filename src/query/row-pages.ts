@@ -27,7 +27,6 @@ export class RowPages implements PageSource {
     this.#rows = rows;
   }
 
-  /** Since when a poll waits for the page, by `performance.now()`; null: none does. */
   get polledSince(): number | null {
     return this.#polledSince;
   }

@@ -135,9 +135,10 @@ export class Lease extends EventEmitter<LeaseEvents> {
     const statement = ++this.#statement;
     const isStandalone = after === 'clean' || (after === 'pin' && !this.#isPinned);
     if (after === 'clean') this.#isPinned = false;
-    const { sql, traits, options, creditBytes, creditRows, gzip } = request;
+    const { traits, ...others } = request;
+    const { sql } = request;
     this.#unfinished.add({ number: statement, observer, sql, traits, isStandalone, rowsToCome: null });
-    const message = { type: 'execute', statement, sql, options, creditBytes, creditRows, gzip, after } as const;
+    const message = { type: 'execute', statement, after, ...others } as const;
     this.#channel.post(traits === undefined ? message : { ...message, traits });
     this.#running = observer;
     observer.started();
@@ -252,6 +253,7 @@ export class Lease extends EventEmitter<LeaseEvents> {
     const { number, observer } = statement;
     if (columns !== null) observer.columns(columns);
     if (update.spilled !== undefined) observer.spilled(update.spilled.rows, update.spilled.bytes);
+    if (update.kept !== undefined) observer.kept(update.kept);
     if (update.batch !== undefined) {
       if (statement.rowsToCome !== null) statement.rowsToCome -= update.batch.rows;
       if (statement.rowsToCome === 0) this.#unfinished.delete(number);

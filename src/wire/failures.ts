@@ -134,6 +134,17 @@ export const causes = {
       90010,
       `result storage is full: all results together hold ${max} bytes (--results_bytes_max); fetch or finish some`,
     ),
+  serverEnded: (): Cause => passing(90006, 'the server was ended or killed while the statement ran'),
+  rowsLost: (found: number, rows: number): Cause =>
+    passing(90010, `the result had ${rows} rows, of which ${found} were found on the server's disk`),
+  keptFull: (limit: string, max: number): Cause =>
+    passing(
+      90010,
+      `there is no room for another kept result: ${limit} ${max} bytes; delete some, or wait until they expire`,
+    ),
+  /** @param reason of the file system, as text */
+  keepFailed: (reason: string): Cause =>
+    passing(90010, `the result could not be kept on the server's disk (--data_dir): ${reason}`),
   /** @param reason of the file system, as text */
   spillFailed: (reason: string): Cause =>
     passing(90010, `result storage failed: rows could not be kept on the server's disk (--data_dir): ${reason}`),

@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { Cause, Failure } from './failures.ts';
+import type { KeptBatch } from './kept-rows.ts';
 import type { SpillTotals } from './spill-usage.ts';
 import type { Afterwards, Batch, Column, Outcome, SessionState, StatementRequest } from './statement.ts';
 
@@ -131,6 +132,8 @@ export type FromWorker =
       readonly fromDisk?: true;
       /** So much more has been written to disk. */
       readonly spilled?: { readonly rows: number; readonly bytes: number };
+      /** A batch of a kept result is on disk. */
+      readonly kept?: KeptBatch;
       /** A failure may follow a reported end, if rows on disk are lost. */
       readonly end?: StatementEnd;
       /** With the end of a statement that was run with `pin`. */

@@ -1,4 +1,5 @@
 import type { Failure } from './failures.ts';
+import type { KeepRequest, KeptBatch } from './kept-rows.ts';
 import type { Placeholders } from './placeholders.ts';
 import type { SqlText } from './sql-traits.ts';
 
@@ -184,6 +185,8 @@ export interface StatementRequest extends Statement {
   readonly creditRows: number;
   /** null: batches are not compressed. */
   readonly gzip: GzipRequest | null;
+  /** The rows go to disk instead of to the reader, whose credit is for bytes there; null: they do not. */
+  readonly keep: KeepRequest | null;
 }
 
 export interface GzipRequest {
@@ -213,6 +216,8 @@ export interface StatementObserver {
   rows(batch: Batch, spilled: boolean, isLast?: boolean): void;
   /** This many more rows, and bytes of JSON, have been written to disk. */
   spilled(rows: number, bytes: number): void;
+  /** A batch of a kept result is on disk. */
+  kept(batch: KeptBatch): void;
   /** Bytes of a large row that the worker keeps in memory since there is no disk space for it; 0: none. */
   unwritten(bytes: number): void;
   /**

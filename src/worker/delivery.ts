@@ -2,6 +2,7 @@ import type { SpillLimits } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
 import type { UserSpillUsage } from '../wire/spill-usage.ts';
 import type { Batch } from '../wire/statement.ts';
+import type { BatchDelivery, DeliveryHost } from './batch-delivery.ts';
 import { PendingBatches } from './pending-batches.ts';
 import { SpillFile } from './spill-file.ts';
 
@@ -35,28 +36,8 @@ const transitions: Transitions<DeliveryPhase> = {
   closed: [],
 };
 
-/** The output whose batches are delivered. */
-export interface DeliveryHost {
-  deliver(batch: Batch, fromDisk: boolean): void;
-  /** This many more rows, and bytes of JSON, have been written to disk. */
-  spilled(rows: number, bytes: number): void;
-  /** A large batch of this size stays in memory because there is no disk space for it; 0: it is gone. */
-  unwritten(bytes: number): void;
-  /** A large batch that was to be written has been written, delivered or dropped. */
-  largeGone(): void;
-  /** The reader takes no more: pause the database. */
-  pause(): void;
-  resume(): void;
-  /** The reader has everything that was sent and waits for more, even a few rows. */
-  onDrain(): void;
-  /** Rows are lost; no other call follows. */
-  failed(error: NodeJS.ErrnoException): void;
-  /** Everything has been delivered after `end`. */
-  done(): void;
-}
-
 /** Delivers the batches of one statement to the main thread, in order, as far as the reader's credit goes. */
-export class Delivery {
+export class Delivery implements BatchDelivery {
   readonly #host: DeliveryHost;
   readonly #limits: SpillLimits;
   readonly #usage: UserSpillUsage;
@@ -100,12 +81,10 @@ export class Delivery {
     return this.#isPaused;
   }
 
-  /** Whether a large batch waits to be written, or is being written. */
   get hasLarge(): boolean {
     return this.#pending.largeBytes > 0;
   }
 
-  /** The most rows of the next batch. */
   get rowsWanted(): number {
     return this.isSpilling ? this.#rowsMax : this.#creditRows;
   }
@@ -140,10 +119,6 @@ export class Delivery {
     else this.#resume();
   }
 
-  /**
-   * The last batch has been sent. To be called only while spilling.
-   * @param report called once no write is under way, with the number of rows that have yet to be delivered
-   */
   end(report: (rowsToCome: number) => void): void {
     // From now on the connection belongs to the next statement.
     this.#resume();
@@ -152,7 +127,6 @@ export class Delivery {
     this.#advance();
   }
 
-  /** Drops what has not been delivered. */
   close(): void {
     if (this.#phase === 'closed') return;
     this.#moveTo('closed');

@@ -140,7 +140,7 @@ export class Execution implements ResultSink, RowOutputListener {
     this.#output.setColumns(columns);
     if (!areInUtf8) this.#undeliverable = notUtf8;
     if (this.#isReported) return;
-    if (areInUtf8) this.#output.start(format);
+    if (areInUtf8) this.#output.start(format, { definitions, isBinary });
     else this.#failRead(notUtf8);
   }
 

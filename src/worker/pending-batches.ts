@@ -1,8 +1,8 @@
 import { type Batch, largeRowBytesMin } from '../wire/statement.ts';
 
 /** Batches in memory that wait to be written to disk or delivered, first in, first out. */
-export class PendingBatches {
-  readonly #batches: Batch[] = [];
+export class PendingBatches<B extends Batch = Batch> {
+  readonly #batches: B[] = [];
   #bytes = 0;
   #largeBytes = 0;
 
@@ -15,11 +15,11 @@ export class PendingBatches {
     return this.#largeBytes;
   }
 
-  get first(): Batch | undefined {
+  get first(): B | undefined {
     return this.#batches[0];
   }
 
-  push(batch: Batch): void {
+  push(batch: B): void {
     const { byteLength } = batch.buffer;
     this.#batches.push(batch);
     this.#bytes += byteLength;

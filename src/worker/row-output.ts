@@ -1,15 +1,20 @@
+import type { KeepRequest, KeptBatch } from '../wire/kept-rows.ts';
 import type { ColumnsRef, FromWorker, StatementUpdate, WorkerLimits } from '../wire/messages.ts';
 import type { UserSpillUsage } from '../wire/spill-usage.ts';
 import type { Batch, Column, GzipRequest, StatementRequest } from '../wire/statement.ts';
+import type { BatchDelivery } from './batch-delivery.ts';
 import { deflated } from './deflate.ts';
-import { Delivery, type DeliveryHost } from './delivery.ts';
+import { Delivery } from './delivery.ts';
+import { FlushTimer } from './flush-timer.ts';
+import { KeptDelivery, type KeptDeliveryHost } from './kept-delivery.ts';
+import type { KeptColumns } from './kept-file.ts';
 import { type KernelStop, kernel, kernelStop } from './kernel.ts';
 import { LargeRow, type LargeRowHost } from './large-row.ts';
+import type { RowBatches } from './row-batches.ts';
+import { RowCollector } from './row-collector.ts';
 import { RowEncoder } from './row-encoder.ts';
 import type { RowFormat } from './row-format.ts';
 
-/** All rows but the first are held back this long, so that a trickle of rows does not become a message per row. */
-const flushMs = 4;
 /** A smaller batch is copied to the main thread; transferring its memory would cost more. */
 const transferBytesMin = 16 * 1024;
 
@@ -52,28 +57,28 @@ export interface RowOutputListener {
  * Sends the columns and rows of one statement to the main thread: encodes rows, gathers them in batches, and decides when a batch
  * is due. `Delivery` then sends it as far as the reader's credit goes.
  */
-export class RowOutput implements DeliveryHost, LargeRowHost {
+export class RowOutput implements KeptDeliveryHost, LargeRowHost {
   readonly #owner: RowOutputListener;
   readonly #source: RowSource;
   readonly #host: RowOutputHost;
   readonly #gzip: GzipRequest | null;
+  /** null: the rows are sent to the reader. */
+  readonly #keep: KeepRequest | null;
   #creditBytes: number;
   #creditRows: number;
   /** Created for the first batch that is sent before the end, since most results have none. */
-  #delivery: Delivery | null = null;
+  #delivery: BatchDelivery | null = null;
   #columns: readonly Column[] | null = null;
   #areColumnsReported = false;
   #sentRows = 0;
-  #encoder: RowEncoder | null = null;
+  #encoder: RowBatches | null = null;
   readonly #largeRow = new LargeRow(this);
   /** The delivery has paused the connection. */
   #isPaused = false;
-  #flushTimer: NodeJS.Timeout | null = null;
-  /** The first update waits only for rows that have already arrived. */
-  #firstFlush: NodeJS.Immediate | null = null;
+  readonly #flushTimer: FlushTimer;
 
   constructor(
-    { creditBytes, creditRows, gzip }: StatementRequest,
+    { creditBytes, creditRows, gzip, keep }: StatementRequest,
     owner: RowOutputListener,
     source: RowSource,
     host: RowOutputHost,
@@ -81,7 +86,9 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
     this.#owner = owner;
     this.#source = source;
     this.#host = host;
-    this.#gzip = gzip;
+    this.#gzip = keep === null ? gzip : null;
+    this.#keep = keep;
+    this.#flushTimer = new FlushTimer(keep !== null, () => this.#flush());
     this.#creditBytes = creditBytes;
     this.#creditRows = creditRows;
   }
@@ -123,9 +130,15 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
   }
 
   /** Rows follow. Without this call, they are dropped. */
-  start(format: RowFormat): void {
-    this.#encoder = new RowEncoder(format, this.#host.limits.rowBytesMax, (batch) => this.#send(batch));
-    this.#flushSoon();
+  start(format: RowFormat, columns: KeptColumns): void {
+    const { rowBytesMax } = this.#host.limits;
+    if (this.#keep === null) {
+      this.#encoder = new RowEncoder(format, rowBytesMax, (batch) => this.#send(batch));
+    } else {
+      this.#encoder = new RowCollector(format, rowBytesMax, (batch) => this.#send(batch));
+      this.#delivery = new KeptDelivery(this.#keep, columns, this.#creditBytes, this);
+    }
+    this.#flushTimer.start(this.#sentRows === 0);
   }
 
   /** See `ResultSink.rows`. */
@@ -175,7 +188,7 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
 
   /** Reports columns that are not reported yet, a batch if there is one, and the details. */
   post(batch: Batch | null, details: UpdateDetails): void {
-    this.#cancelFlush();
+    this.#flushTimer.cancel();
     const columns = this.#areColumnsReported ? null : this.#columns;
     this.#areColumnsReported = this.#columns !== null;
     // The columns can take megabytes, and the rows can take hours to arrive.
@@ -212,7 +225,7 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
 
   /** Drops rows that have not been sent, and those that have yet to come. */
   dropRows(): void {
-    this.#cancelFlush();
+    this.#flushTimer.cancel();
     this.#encoder?.release();
     this.#encoder = null;
     if (this.#largeRow.isNone || this.#delivery?.hasLarge) return;
@@ -233,6 +246,10 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
 
   spilled(rows: number, bytes: number): void {
     this.post(null, { spilled: { rows, bytes } });
+  }
+
+  kept(batch: KeptBatch): void {
+    this.post(null, { kept: batch });
   }
 
   unwritten(bytes: number): void {
@@ -290,26 +307,14 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
   #afterRows(): void {
     const rows = this.#encoder?.rows ?? 0;
     if (rows >= this.#batchRowsMax) this.#flush(true);
-    else if (rows > 0) this.#flushSoon();
-  }
-
-  #flushSoon(): void {
-    if (this.#sentRows === 0) this.#firstFlush ??= setImmediate(() => this.#flush());
-    else this.#flushTimer ??= setTimeout(() => this.#flush(), flushMs);
-  }
-
-  #cancelFlush(): void {
-    if (this.#firstFlush !== null) clearImmediate(this.#firstFlush);
-    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer);
-    this.#firstFlush = null;
-    this.#flushTimer = null;
+    else if (rows > 0) this.#flushTimer.start(this.#sentRows === 0);
   }
 
   /** @param isFull whether the batch may have no more rows, so that it must go now */
   #flush(isFull = false): void {
     // A reader who is behind reads from disk and does not wait for these rows; small batches would fragment the file.
-    if (!isFull && this.#delivery?.isSpilling && this.#areColumnsReported) {
-      this.#cancelFlush();
+    if (!isFull && this.#keep === null && this.#delivery?.isSpilling && this.#areColumnsReported) {
+      this.#flushTimer.cancel();
       return;
     }
     const batch = this.#encoder?.take() ?? null;
@@ -320,7 +325,7 @@ export class RowOutput implements DeliveryHost, LargeRowHost {
   #send(encoded: Batch): void {
     const batch = this.#packed(encoded);
     this.#sentRows += batch.rows;
-    this.#cancelFlush();
+    this.#flushTimer.cancel();
     const { limits, spillUsage } = this.#host;
     this.#delivery ??= new Delivery(this.#creditBytes, this.#creditRows, limits.spill, spillUsage, this);
     this.#delivery.send(batch);

@@ -32,6 +32,7 @@ const limits = {
   resultTimeoutMsMax: 4_000,
   paramsMax: 65_535,
   clientSessionBytesMax: 65_536,
+  keptMsMax: 86_400_000,
 };
 /** Nesting levels within one member of the body. */
 const nestingMax = 100;

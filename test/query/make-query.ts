@@ -18,6 +18,7 @@ export function makeQuery(id = 'q', owner = 'ann', more: Partial<QueryIdentity> 
       gzipLevel: 0,
       timeoutMs: forever,
       isTimeoutAsked: false,
+      format: 'json',
     },
     new Buffers({ bufferBytesMax: 1_000_000, resultsBytesMax: 1_000_000, queryBufferBytesMax: 1_000 }),
   );

@@ -28,6 +28,7 @@ const limits: QueryLimits = {
   gzipLevel: 0,
   timeoutMs: forever,
   isTimeoutAsked: false,
+  format: 'json',
 };
 
 /** Room for many queries, of which each may have 10,000 bytes from its beginning on. */
@@ -105,6 +106,7 @@ t.test('the statement is handed over with as much credit as the buffer has room'
     creditBytes: 10_000,
     creditRows: 100,
     gzip: null,
+    keep: null,
   });
   stage.query.cancel(causes.cancelled());
 });

@@ -110,7 +110,8 @@ t.test('without the option, pages of other origins may read nothing', async (t) 
 
 t.test('pages of the listed origins may read every answer, and other pages none', async (t) => {
   const sluice = await start(t, ['--cors_origin', 'http://localhost:3000, https://PAGE.example:443']);
-  const exposed = 'Retry-After, WWW-Authenticate, X-Request-Id';
+  const exposed =
+    'Accept-Ranges, Content-Disposition, Content-Range, ETag, Retry-After, WWW-Authenticate, X-Request-Id';
   for (const origin of [page, 'http://localhost:3000']) {
     await eachReply(t, sluice, { Origin: origin }, ({ headers }, name) => {
       t.equal(headers.get('access-control-allow-origin'), origin, name);
@@ -165,7 +166,8 @@ t.test('the answer to a preflight request lists what a page may send', async (t)
     t.equal(body, '');
     t.equal(headers.get('access-control-allow-origin'), page);
     t.equal(headers.get('access-control-allow-methods'), methods);
-    const allowed = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id';
+    const allowed =
+      'Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, If-Range, Range, X-Request-Id';
     t.equal(headers.get('access-control-allow-headers'), allowed);
     t.equal(headers.get('access-control-max-age'), '7200');
     t.equal(headers.get('vary'), 'Origin');

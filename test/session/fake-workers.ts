@@ -5,6 +5,7 @@ import { MessageChannel } from 'node:worker_threads';
 import type { LeaseChannel } from '#src/session/lease.js';
 import type { ConnectionFollower, WorkerPool } from '#src/session/worker-pool.js';
 import type { Failure } from '#src/wire/failures.js';
+import type { KeptBatch } from '#src/wire/kept-rows.js';
 import { type Channel, Link } from '#src/wire/link.js';
 import type { FromWorker, Login, Refusal, ToWorker } from '#src/wire/messages.js';
 import type {
@@ -20,7 +21,13 @@ import type {
 import { statement } from '../support/statement.ts';
 
 export const anna: Login = { user: 'anna', password: '', database: null };
-export const request: StatementRequest = { ...statement('SELECT 1'), creditBytes: 1_000, creditRows: 10, gzip: null };
+export const request: StatementRequest = {
+  ...statement('SELECT 1'),
+  creditBytes: 1_000,
+  creditRows: 10,
+  gzip: null,
+  keep: null,
+};
 export const outcome: Outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
 
 /** The far end of one lease, in a thread of its own. */
@@ -227,6 +234,10 @@ export class Recorder extends EventEmitter implements StatementObserver {
 
   spilled(rows: number, bytes: number): void {
     this.#tell(`spilled ${rows}, ${bytes} bytes`);
+  }
+
+  kept(batch: KeptBatch): void {
+    this.#tell(`kept ${batch.rows} rows`);
   }
 
   unwritten(bytes: number): void {

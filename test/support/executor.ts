@@ -100,6 +100,7 @@ export class Peer {
       sql,
       options: isPlain ? null : options,
       after: 'keep',
+      keep: null,
       gzip: null,
       ...credit,
       ...others,

@@ -10,4 +10,5 @@ export const requestLimits: RequestLimits = {
   resultTimeoutMsMax: 3_600_000,
   paramsMax: 65_535,
   clientSessionBytesMax: 65_536,
+  keptMsMax: 86_400_000,
 };

@@ -119,6 +119,7 @@ class ByExecution extends Reading {
       sql: 'SELECT',
       options,
       after: 'keep',
+      keep: null,
       gzip: null,
     } as const;
     this.execution = new Execution(

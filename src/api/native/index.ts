@@ -8,6 +8,7 @@ import type { Query } from '../../query/query.ts';
 import type { Api, ApiServices } from '../api.ts';
 import type { PostDialect } from '../posts.ts';
 import type { WholeAnswer } from '../whole-format.ts';
+import { KeptResultRoutes } from './kept-results.ts';
 import { type NativeBody, nativeBodies } from './request.ts';
 import { failureBody, nativeRepliesWithStrings } from './response.ts';
 import { wholeFormatOf } from './whole-formats.ts';
@@ -41,6 +42,7 @@ export class NativeApi implements Api, PostDialect<NativeBody> {
         handle: (exchange) => services.posts.post(this, exchange, wholeAnswerOf(exchange)),
       },
       ...services.queryRoutes.routesFor({ removedError: httpErrors.notFound, killed: () => null }),
+      ...new KeptResultRoutes(services).routes,
       { methods: ['DELETE'], path: '/v1/session/:id', handle: (exchange) => this.#endSession(exchange) },
     ];
   }

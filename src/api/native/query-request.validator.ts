@@ -3,7 +3,7 @@
 "use strict";
 export const validate = validate10;
 export default validate10;
-const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The body of POST /v1/query. Bounds that are options of the server are checked after it.","type":"object","required":["sql"],"additionalProperties":false,"properties":{"sql":{"type":"string"},"params":{"type":["array","object"]},"session":{"type":"object","if":{"type":"object","required":["id"]},"then":{"additionalProperties":false,"properties":{"id":{"type":"string"}}},"else":{"additionalProperties":false,"properties":{"database":{"type":"string"},"max_idle_time":{"type":"integer","minimum":0,"maximum":2147483647}}}},"pagination":{"type":"object","additionalProperties":false,"properties":{"wait_time_secs":{"type":"integer","minimum":-2147483648,"maximum":2147483647},"max_rows_per_page":{"type":"integer","minimum":1,"maximum":2147483647},"max_rows_in_buffer":{"type":"integer","minimum":1,"maximum":2147483647}}},"integers":{"enum":["number","string"]},"timeout_secs":{"type":"integer","minimum":1,"maximum":2147483},"result_timeout_secs":{"type":"integer","minimum":1,"maximum":2147483}}};
+const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The body of POST /v1/query. Bounds that are options of the server are checked after it.","type":"object","required":["sql"],"additionalProperties":false,"properties":{"sql":{"type":"string"},"params":{"type":["array","object"]},"session":{"type":"object","if":{"type":"object","required":["id"]},"then":{"additionalProperties":false,"properties":{"id":{"type":"string"}}},"else":{"additionalProperties":false,"properties":{"database":{"type":"string"},"max_idle_time":{"type":"integer","minimum":0,"maximum":2147483647}}}},"pagination":{"type":"object","additionalProperties":false,"properties":{"wait_time_secs":{"type":"integer","minimum":-2147483648,"maximum":2147483647},"max_rows_per_page":{"type":"integer","minimum":1,"maximum":2147483647},"max_rows_in_buffer":{"type":"integer","minimum":1,"maximum":2147483647}}},"integers":{"enum":["number","string"]},"timeout_secs":{"type":"integer","minimum":1,"maximum":2147483},"result":{"type":"object","required":["keep_secs"],"additionalProperties":false,"properties":{"keep_secs":{"type":"integer","minimum":1,"maximum":2147483}}},"result_timeout_secs":{"type":"integer","minimum":1,"maximum":2147483}}};
 
 function validate10(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -18,7 +18,7 @@ return false;
 else {
 const _errs2 = errors;
 for(const key0 in data){
-if(!(((((((key0 === "sql") || (key0 === "params")) || (key0 === "session")) || (key0 === "pagination")) || (key0 === "integers")) || (key0 === "timeout_secs")) || (key0 === "result_timeout_secs"))){
+if(!((((((((key0 === "sql") || (key0 === "params")) || (key0 === "session")) || (key0 === "pagination")) || (key0 === "integers")) || (key0 === "timeout_secs")) || (key0 === "result")) || (key0 === "result_timeout_secs"))){
 validate10.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0},message:"must NOT have additional properties"}];
 return false;
 break;
@@ -344,31 +344,88 @@ else {
 var valid0 = true;
 }
 if(valid0){
-if(data.result_timeout_secs !== undefined){
-let data12 = data.result_timeout_secs;
+if(data.result !== undefined){
+let data12 = data.result;
 const _errs34 = errors;
-if(!(((typeof data12 == "number") && (!(data12 % 1) && !isNaN(data12))) && (isFinite(data12)))){
-validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
-return false;
-}
 if(errors === _errs34){
-if((typeof data12 == "number") && (isFinite(data12))){
-if(data12 > 2147483 || isNaN(data12)){
-validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483},message:"must be <= 2147483"}];
+if(data12 && typeof data12 == "object" && !Array.isArray(data12)){
+let missing2;
+if((data12.keep_secs === undefined) && (missing2 = "keep_secs")){
+validate10.errors = [{instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: missing2},message:"must have required property '"+missing2+"'"}];
 return false;
 }
 else {
-if(data12 < 1 || isNaN(data12)){
-validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
+const _errs36 = errors;
+for(const key4 in data12){
+if(!(key4 === "keep_secs")){
+validate10.errors = [{instancePath:instancePath+"/result",schemaPath:"#/properties/result/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key4},message:"must NOT have additional properties"}];
+return false;
+break;
+}
+}
+if(_errs36 === errors){
+if(data12.keep_secs !== undefined){
+let data13 = data12.keep_secs;
+const _errs37 = errors;
+if(!(((typeof data13 == "number") && (!(data13 % 1) && !isNaN(data13))) && (isFinite(data13)))){
+validate10.errors = [{instancePath:instancePath+"/result/keep_secs",schemaPath:"#/properties/result/properties/keep_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+return false;
+}
+if(errors === _errs37){
+if((typeof data13 == "number") && (isFinite(data13))){
+if(data13 > 2147483 || isNaN(data13)){
+validate10.errors = [{instancePath:instancePath+"/result/keep_secs",schemaPath:"#/properties/result/properties/keep_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483},message:"must be <= 2147483"}];
+return false;
+}
+else {
+if(data13 < 1 || isNaN(data13)){
+validate10.errors = [{instancePath:instancePath+"/result/keep_secs",schemaPath:"#/properties/result/properties/keep_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
 return false;
 }
 }
+}
+}
+}
+}
+}
+}
+else {
+validate10.errors = [{instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"},message:"must be object"}];
+return false;
 }
 }
 var valid0 = _errs34 === errors;
 }
 else {
 var valid0 = true;
+}
+if(valid0){
+if(data.result_timeout_secs !== undefined){
+let data14 = data.result_timeout_secs;
+const _errs39 = errors;
+if(!(((typeof data14 == "number") && (!(data14 % 1) && !isNaN(data14))) && (isFinite(data14)))){
+validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
+return false;
+}
+if(errors === _errs39){
+if((typeof data14 == "number") && (isFinite(data14))){
+if(data14 > 2147483 || isNaN(data14)){
+validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2147483},message:"must be <= 2147483"}];
+return false;
+}
+else {
+if(data14 < 1 || isNaN(data14)){
+validate10.errors = [{instancePath:instancePath+"/result_timeout_secs",schemaPath:"#/properties/result_timeout_secs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
+return false;
+}
+}
+}
+}
+var valid0 = _errs39 === errors;
+}
+else {
+var valid0 = true;
+}
 }
 }
 }

@@ -26,6 +26,7 @@ interface QueryRequestBody {
   pagination?: PaginationMember;
   integers?: 'number' | 'string';
   timeout_secs?: number;
+  result?: { keep_secs: number };
   result_timeout_secs?: number;
 }
 
@@ -50,6 +51,7 @@ export function parse(bytes: Buffer, limits: RequestLimits): NativeBody {
     pagination = {},
     integers,
     timeout_secs,
+    result,
     result_timeout_secs: kept,
   } = body as QueryRequestBody;
   checkWellFormed(sql, 'sql');
@@ -64,12 +66,19 @@ export function parse(bytes: Buffer, limits: RequestLimits): NativeBody {
     pagination: paginationOf(pagination, defaultWaitSecs, limits),
     timeoutSecs: timeout_secs === undefined ? null : timeoutSecs(timeout_secs, limits.statementTimeoutMs / 1_000),
     ...(integers === 'string' ? { format: 'json, large integers as strings' } : {}),
+    ...(result === undefined ? {} : { keepSecs: keepSecs(result.keep_secs, limits.keptMsMax / 1_000) }),
     ...(kept === undefined ? {} : { resultTimeoutSecs: bounded('result_timeout_secs', kept, kept, keptMax) }),
   };
   return { request };
 }
 
 export const nativeBodies: BodyFormat<NativeBody> = { module: import.meta.url, parse };
+
+/** @throws InvalidRequestError */
+function keepSecs(asked: number, max: number): number {
+  if (max === 0) throw new InvalidRequestError('this server keeps no results (--kept_secs_max)');
+  return bounded('result.keep_secs', asked, max, max);
+}
 
 function timeoutSecs(asked: number, max: number): number {
   return max === 0 ? asked : bounded('timeout_secs', asked, max, max);

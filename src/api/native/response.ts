@@ -6,7 +6,7 @@ import type { Failure } from '../../wire/failures.ts';
 import type { Column, ColumnType } from '../../wire/statement.ts';
 import { aroundRows, type QueryReplies } from '../replies.ts';
 import { aroundSchema, Schemas } from '../schemas.ts';
-import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
+import { finalUri, killUri, pageUri, resultUri, statsUri } from './uris.ts';
 
 /**
  * The QueryResponse of one page (docs/api.md, "The answer").
@@ -46,25 +46,25 @@ function repliesWith(integers: Integers): QueryReplies {
 }
 
 function beforeData({ id, sessionId }: QueryIdentity, { state, columns }: Snapshot): BodyParts {
-  const error = state.name === 'Failed' ? queryError(state.failure) : 'null';
   return aroundSchema(
     // A client may have named the session, which then does not exist.
-    `{"id":"${id}","session_id":${JSON.stringify(sessionId)},"state":"${state.name}","error":${error},"schema":`,
-    schemas.of(columns),
+    `{"id":"${id}","session_id":${JSON.stringify(sessionId)},"state":"${state.name}","error":${errorMember(state)},"schema":`,
+    nativeSchemas.of(columns),
     ',"data":[',
   );
 }
 
 function afterData(
-  { id }: QueryIdentity,
+  { id, isKept }: QueryIdentity,
   { state, stats }: Snapshot,
   nextPage: number | null,
   integers: Integers,
 ): string {
   const nextUri = nextPage === null ? 'null' : `"${pageUri(id, nextPage)}"`;
+  const kept = isKept === true ? `"result_uri":"${resultUri(id)}",` : '';
   return (
     `],"stats":${statsMember(stats)},${outcomeMembers(state, integers)},` +
-    `"stats_uri":"${statsUri(id)}","final_uri":"${finalUri(id)}","kill_uri":"${killUri(id)}","next_uri":${nextUri}}`
+    `${kept}"stats_uri":"${statsUri(id)}","final_uri":"${finalUri(id)}","kill_uri":"${killUri(id)}","next_uri":${nextUri}}`
   );
 }
 
@@ -94,6 +94,11 @@ export function schemaOf(columns: readonly Column[]): string {
   return `{"fields":[${columns.map(field).join()}],"metadata":{}}`;
 }
 
+/** The member `error` of an answer. */
+export function errorMember(state: QueryState): string {
+  return state.name === 'Failed' ? queryError(state.failure) : 'null';
+}
+
 function queryError(failure: Failure): string {
   return JSON.stringify({
     stats: failure.code,
@@ -107,7 +112,7 @@ function queryError(failure: Failure): string {
   });
 }
 
-const schemas = new Schemas(schemaOf);
+export const nativeSchemas = new Schemas(schemaOf);
 
 function field({ name, type, nullable }: Column): string {
   return (

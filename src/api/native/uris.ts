@@ -12,6 +12,11 @@ export function finalUri(id: string): string {
   return `/v1/query/${id}/kill?delete=true`;
 }
 
+/** Of a kept result. */
+export function resultUri(id: string): string {
+  return `/v1/result/${id}`;
+}
+
 export function killUri(id: string): string {
   return `/v1/query/${id}/kill`;
 }

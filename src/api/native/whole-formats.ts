@@ -19,6 +19,7 @@ const acceptLengthMax = 1_024;
 
 const csv = {
   contentType: 'text/csv; charset=utf-8; header=present',
+  fileName: 'rows.csv',
   rows: 'csv',
   rowsWithStrings: 'csv',
   head: (columns) => line(columns, csvField, ',', '\r\n'),
@@ -28,21 +29,24 @@ const csv = {
 const csvWithoutHeader: WholeFormat = {
   ...csv,
   contentType: 'text/csv; charset=utf-8; header=absent',
+  fileName: 'rows-without-header.csv',
   head: () => '',
 };
 
 const tsv: WholeFormat = {
   contentType: 'text/tab-separated-values; charset=utf-8',
+  fileName: 'rows.tsv',
   rows: 'tsv',
   rowsWithStrings: 'tsv',
   head: (columns) => line(columns, tsvField, '\t', '\n'),
   tail: lastLine,
 };
 
-const tsvWithoutHeader: WholeFormat = { ...tsv, head: () => '' };
+const tsvWithoutHeader: WholeFormat = { ...tsv, fileName: 'rows-without-header.tsv', head: () => '' };
 
 const ndjsonObjects: WholeFormat = {
   contentType: 'application/x-ndjson',
+  fileName: 'rows.ndjson',
   rows: 'ndjson, objects',
   rowsWithStrings: 'ndjson, objects, large integers as strings',
   head: (columns) => {
@@ -59,6 +63,7 @@ const ndjsonObjects: WholeFormat = {
 
 const ndjsonArrays: WholeFormat = {
   ...ndjsonObjects,
+  fileName: 'arrays.ndjson',
   rows: 'ndjson, arrays',
   rowsWithStrings: 'ndjson, arrays, large integers as strings',
   head: () => '',
@@ -66,6 +71,7 @@ const ndjsonArrays: WholeFormat = {
 
 const json: WholeFormat = {
   contentType: 'application/json',
+  fileName: 'rows.json',
   rows: 'json',
   rowsWithStrings: 'json, large integers as strings',
   head: (columns) => `{"schema":${schemaOf(columns)},"data":[`,
@@ -81,9 +87,28 @@ export function wholeFormatOf(accept: string | undefined, search: string): Whole
   if (search === '' && (accept === undefined || accept === '*/*')) return null;
   const parameters = new URLSearchParams(search);
   const given = parameters.get('format');
-  const name = given === null ? acceptedName(accept) : names.find((known) => known === given);
-  if (name === null) return null;
+  const name = given === null ? acceptedName(accept) : nameOf(given);
+  return name === null ? null : formatOf(name, parameters);
+}
+
+/**
+ * The format of a file.
+ * @param name as `?format=` takes it
+ * @param search the query string
+ * @throws HttpError 400, 406
+ */
+export function wholeFormatByName(name: string, search: string): WholeFormat {
+  return formatOf(nameOf(name), new URLSearchParams(search));
+}
+
+/** @throws HttpError 406 */
+function nameOf(given: string): Name {
+  const name = names.find((known) => known === given);
   if (name === undefined) throw httpErrors.notAcceptable(`there is no such format; there are ${names.join(', ')}`);
+  return name;
+}
+
+function formatOf(name: Name, parameters: URLSearchParams): WholeFormat {
   const header = parameterOf(parameters, 'header', ['1', '0']);
   const rows = parameterOf(parameters, 'rows', ['objects', 'arrays']);
   switch (name) {

@@ -6,7 +6,9 @@ export const disk = {
     data_dir: text({
       placeholder: 'FOLDER',
       default: 'sluice-data',
-      help: 'Folder for the files of the private MariaDB, rows on disk, and a journal of the open database connections.',
+      help:
+        'Folder for the files of the private MariaDB, rows on disk, kept results, and a journal of the open database ' +
+        'connections.',
     }),
     spill_bytes_max: bytes({
       default: GiB,

@@ -30,7 +30,7 @@ export const queries = {
       min: 1,
       max: 10_000_000,
       help:
-        'Kept results whose only page was the first answer. A further one removes the oldest of the user who has the most ' +
+        'Results whose only page was the first answer, and which stay for a while. A further one removes the oldest of the user who has the most ' +
         'of them.',
     }),
     removed_queries_max: count('queries', {

@@ -1,0 +1,64 @@
+import type { Effect } from '../wire/effect.ts';
+import { type Cause, causes, undelivered } from '../wire/failures.ts';
+import type { KeepRequest, KeptBatch } from '../wire/kept-rows.ts';
+import type { Column } from '../wire/statement.ts';
+import { KeptPages } from './kept-pages.ts';
+import type { QueryLimits } from './limits.ts';
+import type { QueryStats } from './pages.ts';
+import type { PagedQuery } from './row-pages.ts';
+import type { RowStore } from './row-store.ts';
+import type { QueryState } from './state.ts';
+
+/** The query whose rows are kept. */
+export interface KeptQuery extends PagedQuery {
+  cancel(cause: Cause): void;
+}
+
+/** A statement whose rows go to disk instead of to its query. */
+export class KeptStatement {
+  readonly store: RowStore;
+  readonly pages: KeptPages;
+  readonly #query: KeptQuery;
+
+  constructor(store: RowStore, query: KeptQuery, limits: QueryLimits) {
+    this.store = store;
+    this.pages = new KeptPages(query, limits, store);
+    this.#query = query;
+  }
+
+  get request(): KeepRequest {
+    return { folder: this.store.folder };
+  }
+
+  /** @returns bytes of disk space for a worker that has not begun, also if it is another than the one that was granted them */
+  grantedBytes(): number {
+    this.#grant();
+    return this.store.grantedBytes;
+  }
+
+  /** @returns bytes of disk space for the worker */
+  add(batch: KeptBatch): number {
+    const owed = this.store.add(batch);
+    return owed + this.#grant();
+  }
+
+  /** @returns bytes more; 0 if there are none, and the statement is cancelled */
+  #grant(): number {
+    const granted = this.store.grant();
+    if (typeof granted === 'number') return granted;
+    // Not while it is being sent.
+    queueMicrotask(() => this.#query.cancel(granted));
+    return 0;
+  }
+
+  /** A client that has seen the end finds the result after a restart as well. @returns the state in which it has ended */
+  async seal(state: QueryState, columns: readonly Column[], stats: QueryStats, effect: Effect): Promise<QueryState> {
+    try {
+      await this.store.seal(state, columns, stats);
+      return state;
+    } catch (error) {
+      const cause = causes.keepFailed((error as Error).message);
+      return { name: 'Failed', failure: undelivered(cause, effect) };
+    }
+  }
+}

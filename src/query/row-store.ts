@@ -1,0 +1,42 @@
+import type { Cause } from '../wire/failures.ts';
+import type { KeptBatch } from '../wire/kept-rows.ts';
+import type { Column, FormatName } from '../wire/statement.ts';
+import type { QueryStats } from './pages.ts';
+import type { Rows } from './ring.ts';
+import type { QueryState } from './state.ts';
+
+/** Where the rows of a kept result lie, so that any of them can be read at any time. */
+export interface RowStore {
+  /** The folder that the worker writes to. */
+  readonly folder: string;
+  /** Rows so far. */
+  readonly rows: number;
+  /**
+   * Reserves disk space.
+   * @returns bytes that the worker may write in addition; a cause if there is no space left
+   */
+  grant(): number | Cause;
+  /** Bytes that were granted and are not used. */
+  readonly grantedBytes: number;
+  /** The columns of its rows; called before the first of them. */
+  columnsKnown(columns: readonly Column[]): void;
+  /**
+   * The worker has written a batch.
+   * @returns bytes of it beyond what was granted, as of a large row, which the worker owes
+   */
+  add(batch: KeptBatch): number;
+  /** Bytes of text of the rows from a batch with that row on. */
+  textBytesFrom(row: number): number;
+  /**
+   * The statement has ended. Resolves when a restart of the server will find the result.
+   * @throws Error of the file system
+   */
+  seal(state: QueryState, columns: readonly Column[], stats: QueryStats): Promise<void>;
+  /**
+   * Reads rows as text.
+   * @param from the first row, from 0 on; less than `rows`
+   * @param bytesMax fewer rows are read if their text is longer, but at least one
+   * @throws HttpError if they cannot be read
+   */
+  read(from: number, count: number, bytesMax: number, format: FormatName): Promise<Rows>;
+}

@@ -1,0 +1,210 @@
+import { existsSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { formats } from '../formats/index.ts';
+import type { QueryStats } from '../query/pages.ts';
+import type { Rows } from '../query/ring.ts';
+import type { RowStore } from '../query/row-store.ts';
+import type { QueryState } from '../query/state.ts';
+import { RefusalError } from '../refusal-error.ts';
+import type { Cause } from '../wire/failures.ts';
+import type { KeptBatch } from '../wire/kept-rows.ts';
+import type { Column, FormatName } from '../wire/statement.ts';
+import { BatchIndex } from './batch-index.ts';
+import type { KeptSpace } from './kept-space.ts';
+import { type Manifest, writeManifest } from './manifest.ts';
+import { DamagedResultError, type FileToWrite, type ResultReader } from './result-reader.ts';
+
+/** Disk space that is reserved at once, in bytes: the first of these that there is room for. */
+const grantSizes = [8, 2, 0.5].map((mebibytes) => mebibytes * 1024 * 1024);
+/** With so much left, no more is reserved. */
+const grantBytesMin = 4 * 1024 * 1024;
+
+/** The most bytes of a format around a row and between rows. */
+const rowBytes = 4;
+
+/** How a file of the result is written. */
+export type FileForm = Pick<FileToWrite, 'format' | 'head' | 'tail'>;
+
+/** One kept result: its rows on disk, and what is known of it. */
+export class KeptResult implements RowStore {
+  readonly folder: string;
+  readonly index = new BatchIndex();
+  readonly #reader: ResultReader;
+  readonly #space: KeptSpace;
+  #manifest: Manifest;
+  /** Disk space that the worker may use and has not used. */
+  #grantedBytes = 0;
+  /** Files of formats, by their name. */
+  readonly #files = new Map<string, Promise<string>>();
+  /** Of those that are complete. */
+  #fileBytes = 0;
+  #isRemoved = false;
+  #saved: Promise<void> = Promise.resolve();
+
+  constructor(folder: string, manifest: Manifest, reader: ResultReader, space: KeptSpace) {
+    this.folder = folder;
+    this.#manifest = manifest;
+    this.#reader = reader;
+    this.#space = space;
+  }
+
+  get manifest(): Manifest {
+    return this.#manifest;
+  }
+
+  get rows(): number {
+    return this.index.rows;
+  }
+
+  get grantedBytes(): number {
+    return this.#grantedBytes;
+  }
+
+  textBytesFrom(row: number): number {
+    return this.index.textBytesFrom(row);
+  }
+
+  grant(): number | Cause {
+    if (this.#grantedBytes >= grantBytesMin) return 0;
+    let full: Cause | null = null;
+    for (const bytes of grantSizes) {
+      full = this.#space.take(this.#manifest.user, bytes);
+      if (full !== null) continue;
+      this.#grantedBytes += bytes;
+      return bytes;
+    }
+    // What comes may fit in what is left.
+    return full === null || this.#grantedBytes > 0 ? 0 : full;
+  }
+
+  columnsKnown(columns: readonly Column[]): void {
+    // If it cannot be written, neither can the end, which is reported.
+    this.save({ ...this.#manifest, columns }).catch(() => {});
+  }
+
+  add(batch: KeptBatch): number {
+    this.index.add(batch);
+    const granted = Math.min(this.#grantedBytes, batch.bytes);
+    this.#grantedBytes -= granted;
+    // A large row may take more than was granted.
+    const owed = batch.bytes - granted;
+    this.#space.use(this.#manifest.user, owed);
+    return owed;
+  }
+
+  async seal(state: QueryState, columns: readonly Column[], stats: QueryStats): Promise<void> {
+    this.#giveBack();
+    await this.save({ ...this.#manifest, endedAt: Date.now(), state, columns, stats, rows: this.rows });
+  }
+
+  /**
+   * One manifest after the other.
+   * @throws Error of the file system
+   */
+  async save(manifest: Manifest): Promise<void> {
+    this.#manifest = manifest;
+    const before = this.#saved;
+    this.#saved = (async () => {
+      await before.catch(() => {});
+      if (!this.#isRemoved) await writeManifest(this.folder, manifest);
+    })();
+    // Who ends the server waits for it, whether or not it fails.
+    this.#saved.catch(() => {});
+    await this.#saved;
+  }
+
+  /** Resolves when no manifest is being written. */
+  async saved(): Promise<void> {
+    await this.#saved.catch(() => {});
+  }
+
+  async read(from: number, rowsMax: number, bytesMax: number, format: FormatName): Promise<Rows> {
+    const found = this.index.find(from, rowsMax, bytesMax);
+    try {
+      return await this.#reader.read(this.#manifest.user, { folder: this.folder, ...found, rowsMax, bytesMax, format });
+    } catch (error) {
+      throw this.#readError(error as Error);
+    }
+  }
+
+  /**
+   * The file of a format, which is made when it is first asked for.
+   * @returns its path
+   * @throws RefusalError if there is no room for it, or it cannot be made
+   */
+  async file(name: string, writing: FileForm): Promise<string> {
+    const known = this.#files.get(name);
+    // Somebody may have removed it.
+    if (known !== undefined && !existsSync(await known)) this.#files.delete(name);
+    let file = this.#files.get(name);
+    if (file === undefined) {
+      file = this.#makeFile(name, writing);
+      this.#files.set(name, file);
+      // The next request tries again.
+      file.catch(() => this.#files.delete(name));
+    }
+    return file;
+  }
+
+  async #makeFile(name: string, writing: FileForm): Promise<string> {
+    const { user } = this.#manifest;
+    // What it takes is known afterwards.
+    const bytesMax = this.#fileBytesMax(writing);
+    let bytes = bytesMax;
+    const full = this.#space.take(user, bytes);
+    if (full !== null) throw new RefusalError(full.message, 'too many');
+    const path = join(this.folder, name);
+    try {
+      const written = await this.#write(path, writing, bytesMax);
+      this.#space.use(user, written - bytes);
+      bytes = written;
+      this.#fileBytes += bytes;
+      if (this.#isRemoved) throw new Error('it was removed');
+      return path;
+    } catch (error) {
+      await rm(path, { force: true }).catch(() => {});
+      this.#space.release(user, bytes);
+      throw this.#readError(error as Error);
+    }
+  }
+
+  /** No format takes more bytes around cells than JSON, except for keys. */
+  #fileBytesMax({ format, head, tail }: FileForm): number {
+    let keyBytes = 0;
+    if (formats[format].hasKeys) {
+      for (const { name } of this.#manifest.columns) keyBytes += Buffer.byteLength(JSON.stringify(name)) + 1;
+    }
+    return this.index.textBytes + this.rows * (keyBytes + rowBytes) + Buffer.byteLength(head) + Buffer.byteLength(tail);
+  }
+
+  async #write(path: string, writing: FileForm, bytesMax: number): Promise<number> {
+    const { user } = this.#manifest;
+    const { batches } = this.index;
+    if (batches > 0)
+      return this.#reader.write(user, { folder: this.folder, file: path, batchCount: batches, bytesMax, ...writing });
+    const bytes = Buffer.from(writing.head + writing.tail);
+    await writeFile(path, bytes, { mode: 0o600 });
+    return bytes.length;
+  }
+
+  /** It is no longer kept: its disk space is free for others. */
+  removed(): void {
+    if (this.#isRemoved) return;
+    this.#isRemoved = true;
+    this.#giveBack();
+    this.#space.release(this.#manifest.user, this.index.bytes + this.#fileBytes);
+  }
+
+  #giveBack(): void {
+    this.#space.release(this.#manifest.user, this.#grantedBytes);
+    this.#grantedBytes = 0;
+  }
+
+  #readError(error: Error): Error {
+    const { id } = this.#manifest;
+    if (this.#isRemoved) return new RefusalError(`result ${id} is no longer kept`, 'gone');
+    const reason = error instanceof DamagedResultError ? `it is damaged: ${error.message}` : error.message;
+    return new RefusalError(`result ${id} cannot be read: ${reason}`, 'gone');
+  }
+}

@@ -1,0 +1,178 @@
+import { mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Observe } from '../events.ts';
+import { identify } from '../process-identity.ts';
+import type { Query } from '../query/query.ts';
+import { RefusalError } from '../refusal-error.ts';
+import { mayTake, type SharedLimit } from '../share.ts';
+import { KeptResult } from './kept-result.ts';
+import { KeptSpace } from './kept-space.ts';
+import { type LoadedResult, loadResult } from './load-result.ts';
+import { type Manifest, removeFolder } from './manifest.ts';
+import type { ResultReader } from './result-reader.ts';
+
+export interface KeptResultsOptions {
+  /** Of all results: each has a folder of its own in it. */
+  readonly folder: string;
+  readonly bytes: SharedLimit;
+  readonly count: SharedLimit;
+  /** Whether the beginning of a statement is kept with its result. */
+  readonly logSql: boolean;
+}
+
+/** What a new result begins with. */
+export type NewResult = Omit<
+  Manifest,
+  'version' | 'process' | 'madeAt' | 'endedAt' | 'state' | 'columns' | 'stats' | 'rows'
+>;
+
+/** Results that are loaded at a time. */
+const loadsMax = 16;
+
+/** Characters of a statement that are kept with its result. */
+export const keptSqlCharacters = 200;
+
+/** The results that are kept on disk, of this process and of those before it. */
+export class KeptResults {
+  readonly #options: KeptResultsOptions;
+  readonly #reader: ResultReader;
+  readonly #observe: Observe;
+  readonly #space: KeptSpace;
+  readonly #results = new Map<Query, KeptResult>();
+  /** Removals that are under way. */
+  readonly #removals = new Set<Promise<void>>();
+  #isClosed = false;
+
+  constructor(options: KeptResultsOptions, reader: ResultReader, observe: Observe) {
+    this.#options = options;
+    this.#reader = reader;
+    this.#observe = observe;
+    this.#space = new KeptSpace(options.bytes);
+  }
+
+  get size(): number {
+    return this.#results.size;
+  }
+
+  /** On disk, and reserved there. */
+  get bytes(): number {
+    return this.#space.bytes;
+  }
+
+  /** @throws RefusalError if the user may keep no other result */
+  checkRoom(user: string): void {
+    const { count } = this.#options;
+    const full = this.#space.check(user);
+    if (full !== null) throw new RefusalError(full.message, 'too many');
+    if (mayTake(count, this.of(user).length, 1, count.max - this.size)) return;
+    throw new RefusalError(
+      `this user keeps as many results as one may (--kept_count_max, ${count.max} of all users): delete some, or wait until they expire`,
+      'too many',
+    );
+  }
+
+  /**
+   * Makes the folder of a result.
+   * @throws RefusalError if it cannot be made
+   */
+  async makeFolder(id: string): Promise<string> {
+    const folder = join(this.#options.folder, id);
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+    } catch (error) {
+      throw new RefusalError(`no result can be kept in --data_dir: ${(error as Error).message}`, 'unavailable');
+    }
+    return folder;
+  }
+
+  /** The statement was refused. */
+  async dropFolder(folder: string): Promise<void> {
+    await removeFolder(folder).catch(() => {});
+  }
+
+  /** A place in a folder for the rows of a statement that has yet to run. */
+  create(folder: string, made: NewResult): KeptResult {
+    const manifest: Manifest = {
+      version: 1,
+      ...made,
+      sql: this.#options.logSql ? made.sql : null,
+      process: { pid: process.pid, identity: identify(process.pid) ?? '' },
+      madeAt: Date.now(),
+      endedAt: null,
+      state: { name: 'Running' },
+      columns: [],
+      stats: null,
+      rows: 0,
+    };
+    return new KeptResult(folder, manifest, this.#reader, this.#space);
+  }
+
+  /** From now on the result is found, and removed with its query. */
+  add(query: Query, result: KeptResult): void {
+    this.#results.set(query, result);
+    query.once('removed', () => this.#remove(query, result));
+    if (!query.isRunning) return;
+    result.save(result.manifest).catch((error: Error) => this.#observeFailure(result, error));
+    query.once('settled', () => {
+      const { state, columns, stats } = query.snapshot();
+      // The end of a statement that succeeded is on disk before it is reported.
+      if (state.name === 'Failed')
+        result.seal(state, columns, stats).catch((error: Error) => this.#observeFailure(result, error));
+    });
+  }
+
+  resultOf(query: Query): KeptResult | undefined {
+    return this.#results.get(query);
+  }
+
+  /** The user's results, the newest first. */
+  of(user: string): { query: Query; result: KeptResult }[] {
+    const own: { query: Query; result: KeptResult }[] = [];
+    for (const [query, result] of this.#results) if (result.manifest.user === user) own.push({ query, result });
+    return own.reverse();
+  }
+
+  /**
+   * Reads the results that earlier processes have left, and removes what cannot be used.
+   * @throws Error of the file system if the folder cannot be read
+   */
+  async load(): Promise<LoadedResult[]> {
+    const { folder } = this.#options;
+    const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw error;
+    });
+    const loaded: LoadedResult[] = [];
+    const load = async (name: string): Promise<void> => {
+      const found = await loadResult(join(folder, name), name, this.#reader, this.#space);
+      if (found.type === 'loaded') loaded.push(found.loaded);
+      if (found.type === 'unusable') this.#observe({ type: 'kept_result_dropped', result: name, reason: found.reason });
+    };
+    for (let at = 0; at < names.length; at += loadsMax) await Promise.all(names.slice(at, at + loadsMax).map(load));
+    return loaded.sort((a, b) => a.manifest.madeAt - b.manifest.madeAt);
+  }
+
+  /** Results stay on disk from now on, and are found by the next process. Resolves when nothing is being written. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([...this.#results.values()].map((result) => result.saved()));
+    await Promise.all(this.#removals);
+  }
+
+  #remove(query: Query, result: KeptResult): void {
+    this.#results.delete(query);
+    if (this.#isClosed) return;
+    // At once, so that who deletes one to make room has it.
+    result.removed();
+    const removal = (async () => {
+      await result.saved();
+      await removeFolder(result.folder);
+    })().catch((error: Error) => this.#observeFailure(result, error));
+    this.#removals.add(removal);
+    void removal.then(() => this.#removals.delete(removal));
+  }
+
+  #observeFailure({ manifest }: KeptResult, { message }: Error): void {
+    this.#observe({ type: 'kept_result_failed', result: manifest.id, user: manifest.user, reason: message });
+  }
+}

@@ -1,0 +1,99 @@
+import { lstat, readdir, rm, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { timeOfQueryId } from '../ids.ts';
+import { identify } from '../process-identity.ts';
+import { causes, interrupted, undelivered } from '../wire/failures.ts';
+import { keptFiles, readIndex } from '../wire/kept-rows.ts';
+import { KeptResult } from './kept-result.ts';
+import type { KeptSpace } from './kept-space.ts';
+import { type Manifest, readIndexFile, readManifest, removeFolder } from './manifest.ts';
+import type { ResultReader } from './result-reader.ts';
+
+export interface LoadedResult {
+  readonly result: KeptResult;
+  readonly manifest: Manifest;
+  /** How long it is still kept. */
+  readonly leftMs: number;
+}
+
+type Found =
+  | { readonly type: 'loaded'; readonly loaded: LoadedResult }
+  /** Another process that is alive has it, or it is no result. */
+  | { readonly type: 'not ours' }
+  | { readonly type: 'unusable'; readonly reason: string };
+
+const ownNames: readonly string[] = [...Object.values(keptFiles), `${keptFiles.manifest}.new`];
+
+/** The names that results have. The user may have other files in the folder. */
+const resultName = /^\w[\w.-]{0,63}$/;
+
+/** Reads one result that an earlier process has left. */
+export async function loadResult(folder: string, name: string, reader: ResultReader, space: KeptSpace): Promise<Found> {
+  try {
+    if (!resultName.test(name) || !(await lstat(folder)).isDirectory()) return { type: 'not ours' };
+    const manifest = await readManifest(folder);
+    if (manifest === null || manifest.id !== name) {
+      if (!(await isUnfinished(folder))) return { type: 'not ours' };
+      await removeFolder(folder);
+      return { type: 'unusable', reason: 'it has no manifest' };
+    }
+    const { pid, identity } = manifest.process;
+    const isAlive = pid !== process.pid && identity !== '' && identify(pid) === identity;
+    if (isAlive) return { type: 'not ours' };
+    return await loadFrom(folder, manifest, reader, space);
+  } catch (error) {
+    return { type: 'unusable', reason: (error as Error).message };
+  }
+}
+
+async function loadFrom(folder: string, old: Manifest, reader: ResultReader, space: KeptSpace): Promise<Found> {
+  const now = Date.now();
+  const endedAt = old.endedAt ?? now;
+  // A clock that was set back does not keep it for longer.
+  const leftMs = Math.min(old.keepMs, endedAt + old.keepMs - now);
+  if (leftMs <= 0) {
+    await removeFolder(folder);
+    return { type: 'unusable', reason: 'it has expired' };
+  }
+  await removeOtherFiles(folder);
+  const result = new KeptResult(folder, old, reader, space);
+  const rowsBytes = await sizeOf(join(folder, keptFiles.rows));
+  // What was written after the end, as when a statement was cancelled, is none of its rows.
+  const rowsMax = old.state.name === 'Running' ? Number.POSITIVE_INFINITY : old.rows;
+  for (const batch of readIndex(await readIndexFile(folder))) {
+    const isBeyond = result.index.bytes + batch.bytes > rowsBytes || result.index.rows + batch.rows > rowsMax;
+    if (isBeyond) break;
+    result.add(batch);
+  }
+  const state = stateAfter(old, result.rows);
+  // If that fails, as on a full disk, the next start finds out the same.
+  if (state !== old.state) await result.save({ ...old, state, endedAt }).catch(() => {});
+  return { type: 'loaded', loaded: { result, manifest: result.manifest, leftMs } };
+}
+
+/** The state of a statement whose server has ended, given the rows that were found. */
+function stateAfter({ state, rows, effect, isStandalone }: Manifest, found: number): Manifest['state'] {
+  if (state.name === 'Running') {
+    return { name: 'Failed', failure: interrupted(causes.serverEnded(), effect, isStandalone) };
+  }
+  if (state.name === 'Succeeded' && found < rows) {
+    return { name: 'Failed', failure: undelivered(causes.rowsLost(found, rows), effect) };
+  }
+  return state;
+}
+
+/** Files of formats, which may be incomplete, and an unfinished manifest. */
+async function removeOtherFiles(folder: string): Promise<void> {
+  const own: readonly string[] = Object.values(keptFiles);
+  for (const name of await readdir(folder)) if (!own.includes(name)) await rm(join(folder, name), { force: true });
+}
+
+async function sizeOf(path: string): Promise<number> {
+  return (await stat(path).catch(() => null))?.size ?? 0;
+}
+
+/** Whether a server was killed before it had written the manifest, or while it removed the result. */
+async function isUnfinished(folder: string): Promise<boolean> {
+  const names = await readdir(folder);
+  return timeOfQueryId(basename(folder)) !== null && names.every((name) => ownNames.includes(name));
+}

@@ -1,0 +1,110 @@
+import { open, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { QueryStats } from '../query/pages.ts';
+import type { QueryState } from '../query/state.ts';
+import type { Effect } from '../wire/effect.ts';
+import { keptFiles } from '../wire/kept-rows.ts';
+import type { Column, FormatName } from '../wire/statement.ts';
+
+/** What is known of a kept result beside its rows. Times are in milliseconds since 1970. */
+export interface Manifest {
+  readonly version: 1;
+  readonly id: string;
+  readonly user: string;
+  readonly sessionId: string;
+  /** The first characters of its statement; null: they are not logged either. */
+  readonly sql: string | null;
+  /** What a statement that is cut off may have done. */
+  readonly effect: Effect;
+  readonly isStandalone: boolean;
+  /** The server that runs the statement, or has run it (see process-identity.ts). */
+  readonly process: { readonly pid: number; readonly identity: string };
+  readonly madeAt: number;
+  readonly keepMs: number;
+  /** When the statement ended; null: it runs. */
+  readonly endedAt: number | null;
+  readonly state: QueryState;
+  readonly columns: readonly Column[];
+  readonly stats: QueryStats | null;
+  readonly rows: number;
+  /** How its pages are made. */
+  readonly pages: { readonly rows: number; readonly waitMs: number; readonly format: FormatName };
+}
+
+/** A larger file is none of ours. */
+const manifestBytesMax = 64 * 1024 * 1024;
+
+/**
+ * Replaces the manifest of a folder: after a loss of power there is either the old one or the new one.
+ * @throws Error of the file system
+ */
+export async function writeManifest(folder: string, manifest: Manifest): Promise<void> {
+  const path = join(folder, keptFiles.manifest);
+  const unfinished = `${path}.new`;
+  const file = await open(unfinished, 'w', 0o600);
+  try {
+    await file.writeFile(JSON.stringify(manifest));
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+  await rename(unfinished, path);
+  await syncFolder(folder);
+}
+
+/** Without this, a loss of power may undo a rename (fsync(2)). */
+async function syncFolder(folder: string): Promise<void> {
+  const opened = await open(folder, 'r');
+  try {
+    await opened.sync();
+  } finally {
+    await opened.close();
+  }
+}
+
+/** @returns null if there is none that can be used */
+export async function readManifest(folder: string): Promise<Manifest | null> {
+  try {
+    const file = await open(join(folder, keptFiles.manifest), 'r');
+    try {
+      const { size } = await file.stat();
+      if (size > manifestBytesMax) return null;
+      const manifest: unknown = JSON.parse(await file.readFile('utf8'));
+      return isManifest(manifest) ? manifest : null;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** Whether it is whole. Only servers write into the folder, so its parts are not looked into. */
+function isManifest(value: unknown): value is Manifest {
+  if (typeof value !== 'object' || value === null) return false;
+  const { version, id, user, state, pages, keepMs } = value as Partial<Manifest>;
+  const isNamed = typeof id === 'string' && typeof user === 'string';
+  return (
+    version === 1 &&
+    isNamed &&
+    typeof state?.name === 'string' &&
+    typeof pages?.rows === 'number' &&
+    keepMs !== undefined
+  );
+}
+
+/** The index of a folder; empty if there is none. */
+export async function readIndexFile(folder: string): Promise<Buffer> {
+  return readFile(join(folder, keptFiles.index)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return Buffer.alloc(0);
+    throw error;
+  });
+}
+
+/** Removes a result from the disk. Without its manifest, the rest is no result any more. */
+export async function removeFolder(folder: string): Promise<void> {
+  await rm(join(folder, keptFiles.manifest), { force: true });
+  // A file of a format may be begun meanwhile.
+  await rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+}

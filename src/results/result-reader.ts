@@ -1,0 +1,100 @@
+import type { Observe } from '../events.ts';
+import { Ring, type Rows } from '../query/ring.ts';
+import { RefusalError } from '../refusal-error.ts';
+import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
+import type { Damage, KeptTask, PlacedBatch, ReadRows, WrittenFile } from '../wire/kept-reading.ts';
+import type { FormatName } from '../wire/statement.ts';
+import { UserTurns } from './user-turns.ts';
+
+/** Pages that are read at a time. */
+const pagesMax = 2;
+/** Files that are written at a time: each may take minutes, and no page waits for one. */
+const filesMax = 1;
+const threadIdleMs = 30_000;
+const youngGenerationMb = 6;
+
+const noMemory =
+  'the rows of this user, those that are being sent included, hold as much memory as those of one user may ' +
+  '(--buffer_bytes_max): read the answers that are on their way';
+
+/** The rows on disk are not those that were written. */
+export class DamagedResultError extends Error {
+  override readonly name = 'DamagedResultError';
+}
+
+export interface RowsToRead {
+  readonly folder: string;
+  readonly batches: readonly PlacedBatch[];
+  readonly skippedRows: number;
+  readonly rowsMax: number;
+  readonly bytesMax: number;
+  readonly format: FormatName;
+}
+
+export interface FileToWrite {
+  readonly folder: string;
+  readonly file: string;
+  readonly batchCount: number;
+  readonly format: FormatName;
+  readonly head: string;
+  readonly tail: string;
+  readonly bytesMax: number;
+}
+
+/** Reads kept results in threads of their own, so that neither the main thread nor one that receives rows waits for the disk. */
+export class ResultReader implements AsyncDisposable {
+  readonly #hasRoomFor: (user: string, bytes: number) => boolean;
+  readonly #observe: Observe;
+  readonly #pages = new UserTurns(pagesMax);
+  readonly #files = new UserTurns(filesMax);
+  #pool: ThreadPool | null = null;
+
+  /** @param hasRoomFor whether there is memory for so many bytes of a user's rows */
+  constructor(hasRoomFor: (user: string, bytes: number) => boolean, observe: Observe) {
+    this.#hasRoomFor = hasRoomFor;
+    this.#observe = observe;
+  }
+
+  /**
+   * @returns at least one row, and at most `rowsMax`
+   * @throws DamagedResultError, or Error of the file system
+   */
+  async read(user: string, reading: RowsToRead): Promise<Rows> {
+    const task = { type: 'read', ...reading } as const;
+    const { batches } = await this.#pages.run(user, () => {
+      const textBytes = reading.batches.reduce((sum, batch) => sum + batch.textBytes, 0);
+      if (!this.#hasRoomFor(user, Math.min(textBytes, reading.bytesMax))) throw new RefusalError(noMemory, 'too many');
+      return this.#run<ReadRows>(task);
+    });
+    const ring = new Ring();
+    for (const batch of batches) ring.push(batch);
+    return ring.take(reading.rowsMax, reading.bytesMax);
+  }
+
+  /**
+   * @returns its size in bytes
+   * @throws DamagedResultError, or Error of the file system
+   */
+  async write(user: string, writing: FileToWrite): Promise<number> {
+    const task = { type: 'write', ...writing } as const;
+    const { bytes } = await this.#files.run(user, () => this.#run<WrittenFile>(task));
+    return bytes;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pool?.destroy();
+  }
+
+  async #run<Result extends object>(task: KeptTask): Promise<Result> {
+    this.#pool ??= this.#open();
+    const result = (await this.#pool.run(task)) as Result | Damage;
+    if ('damage' in result) throw new DamagedResultError(result.damage);
+    return result;
+  }
+
+  #open(): ThreadPool {
+    const file = new URL('../worker/kept-reader.js', import.meta.url);
+    const threads = { minThreads: 0, maxThreads: pagesMax + filesMax, idleTimeout: threadIdleMs };
+    return openThreadPool({ file, ...threads, youngGenerationMb }, this.#observe);
+  }
+}
