@@ -285,6 +285,11 @@ for (const server of await sharedServers()) {
         t.ok(part.bytes.equals(bytes), `${part.bytes.length} bytes`);
       }
       t.equal((await get(sluice.url, uri, { headers: { 'if-none-match': etag } })).status, 304);
+      const changed = await get(sluice.url, uri, { headers: { 'if-match': '"another"' } });
+      t.match(
+        [changed.status, changed.headers['etag'], changed.headers['content-disposition']],
+        [412, undefined, undefined],
+      );
       const beyond = await bytesOf(sluice, uri, { range: `bytes=${size}-` });
       t.match([beyond.status, beyond.headers.get('content-range')], [416, `bytes */${size}`]);
       t.equal((await get(sluice.url, `${result_uri}.xml`)).status, 406);
@@ -308,6 +313,22 @@ for (const server of await sharedServers()) {
       for (const name of ['csv', 'tsv', 'ndjson', 'json']) {
         t.ok((await bytesOf(sluice, `${result_uri}.${name}`)).bytes.includes(String(once)), name);
       }
+    });
+
+    await t.test('rows that take more space than is reserved at once', async (t) => {
+      const mebibytes = [20, 0, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 0, 1];
+      const selects = mebibytes.map(
+        (size, index) => `SELECT ${index} AS id, REPEAT('x', ${size} * 1048576 + 1) AS text`,
+      );
+      const { result_uri, final_uri } = await keep(sluice, selects.join(' UNION ALL '));
+      for (const [index, size] of mebibytes.entries()) {
+        const { rows, data } = await rowsOf(sluice, result_uri, `?from=${index}&count=1`);
+        t.equal(rows, mebibytes.length);
+        t.strictSame([data[0]?.[0], String(data[0]?.[1]).length], [index, size * 1_048_576 + 1]);
+      }
+      const csv = await bytesOf(sluice, `${result_uri}.csv`);
+      t.equal(csv.bytes.toString('latin1').split('\n').length, mebibytes.length + 2);
+      await get(sluice.url, final_uri);
     });
 
     await t.test('a statement without rows, and one that fails', async (t) => {
