@@ -33,7 +33,11 @@ export class Kept implements Contender {
 
   async download(download: Download): Promise<{ bytes?: number }> {
     const expected = tables[download.table].rows * download.times;
-    const body = { sql: selectOf(download), result: { keep_secs: 600 }, pagination: { wait_time_secs: 0 } };
+    const body = {
+      sql: selectOf(download),
+      result: { keep_secs: 600 },
+      pagination: { wait_time_secs: 20, max_rows_per_page: 1 },
+    };
     const { result_uri, final_uri } = await this.#ask('/v1/query', body);
     // There is no such row, so that the answer comes at the end.
     let last = await this.#ask(`${result_uri}/rows?from=${expected}`);
