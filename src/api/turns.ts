@@ -1,3 +1,5 @@
+import { Rotation } from '../rotation.ts';
+
 /** What the main thread may spend on requests before it turns to other events, such as messages of the workers. */
 const turnMsMax = 10;
 
@@ -9,8 +11,7 @@ type Start = () => void;
  * too long. Then one request of each user is started in rotation, and as many as fit in a turn.
  */
 export class Turns {
-  /** By user; each has a request at least. The user at the front is the next. */
-  readonly #waiting = new Map<string, Start[]>();
+  readonly #waiting = new Rotation<Start>();
   #endsAt = 0;
   #isScheduled = false;
 
@@ -19,12 +20,8 @@ export class Turns {
     const now = performance.now();
     // Not for each turn of the event loop: Node would ask the system for events more often, and answer fewer requests at a time.
     if (!this.#isScheduled && now >= this.#endsAt) this.#begin(now);
-    if (this.#waiting.size === 0 && now < this.#endsAt) return undefined;
-    return new Promise((resolve) => {
-      const starts = this.#waiting.get(user);
-      if (starts === undefined) this.#waiting.set(user, [resolve]);
-      else starts.push(resolve);
-    });
+    if (this.#waiting.isEmpty && now < this.#endsAt) return undefined;
+    return new Promise((resolve) => this.#waiting.add(user, resolve));
   }
 
   #begin(now: number): void {
@@ -32,21 +29,15 @@ export class Turns {
     this.#endsAt = now + turnMsMax;
     setImmediate(() => {
       this.#isScheduled = false;
-      if (this.#waiting.size === 0) return;
+      if (this.#waiting.isEmpty) return;
       this.#begin(performance.now());
       this.#next();
     });
   }
 
   #next(): void {
-    for (const [user, starts] of this.#waiting) {
-      const start = starts.shift() as Start;
-      this.#waiting.delete(user);
-      if (starts.length > 0) this.#waiting.set(user, starts);
-      start();
-      break;
-    }
-    if (this.#waiting.size === 0 || performance.now() >= this.#endsAt) return;
+    this.#waiting.take()?.();
+    if (this.#waiting.isEmpty || performance.now() >= this.#endsAt) return;
     // Node runs ticks when no microtask is left: when the request has been handled, or waits for something.
     queueMicrotask(() => process.nextTick(() => this.#next()));
   }

@@ -165,8 +165,10 @@ export class Engine {
       origin: options.origin,
     };
     const limits = queryLimits(request, options.acceptsGzip, this.#limits);
-    const made = keepSecs === undefined ? null : newResult(identity, request, limits, keepSecs);
-    const result = folder === null || made === null ? null : this.#results.create(folder, made);
+    const result =
+      folder === null || keepSecs === undefined
+        ? null
+        : this.#results.create(folder, newResult(identity, request, limits, keepSecs));
     const query = new Query(identity, limits, this.#buffers, { reservation, keptBytes }, result);
     listener?.created(query);
     const timeoutSecs = keepSecs ?? request.resultTimeoutSecs;
@@ -264,7 +266,7 @@ export class Engine {
 function newResult(
   { id, sessionId, owner }: QueryIdentity,
   request: QueryRequest,
-  { pageRows, waitMs, format }: QueryLimits,
+  { pageRows, format }: QueryLimits,
   keepSecs: number,
 ): NewResult {
   return {
@@ -275,7 +277,7 @@ function newResult(
     effect: effectOfText(request),
     isStandalone: isStandalone(request),
     keepMs: keepSecs * 1_000,
-    pages: { rows: pageRows, waitMs, format },
+    pages: { rows: pageRows, format },
   };
 }
 

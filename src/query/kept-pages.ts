@@ -63,8 +63,9 @@ export class KeptPages implements PageTable {
   }
 
   /**
-   * As `readPage`, for at most `count` rows (null: of a page) from any row on, those of a statement that has failed later included. Without rows
+   * As `readPage`, for at most `count` rows from any row on, those of a statement that has failed later included. Without rows
    * there, it waits for them.
+   * @param count null: as many as a page has
    */
   readRows(from: number, count: number | null, reader: PageReader): void {
     this.#take({ number: from, count: count ?? this.#limits.pageRows, areOfFailed: true }, reader);
@@ -110,8 +111,8 @@ export class KeptPages implements PageTable {
 
   async #read({ number, count: wantedRows, areOfFailed }: Wanted): Promise<Page> {
     const { pageBytes, format } = this.#limits;
-    const failed = this.#query.snapshot();
-    if (failed.state.name === 'Failed' && !areOfFailed) return { ...failed, number, rows: noRows, next: null };
+    const before = this.#query.snapshot();
+    if (before.state.name === 'Failed' && !areOfFailed) return { ...before, number, rows: noRows, next: null };
     const count = Math.max(0, Math.min(wantedRows, this.#store.rows - number));
     const rows: Rows = count === 0 ? noRows : await this.#store.read(number, count, pageBytes, format);
     const behind = number + rows.count;

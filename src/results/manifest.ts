@@ -28,7 +28,7 @@ export interface Manifest {
   readonly stats: QueryStats | null;
   readonly rows: number;
   /** How its pages are made. */
-  readonly pages: { readonly rows: number; readonly waitMs: number; readonly format: FormatName };
+  readonly pages: { readonly rows: number; readonly format: FormatName };
 }
 
 /** A larger file is none of ours. */

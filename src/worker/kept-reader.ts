@@ -18,12 +18,12 @@ import type {
 import { type KeptBatch, keptFiles, readIndex } from '../wire/kept-rows.ts';
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
 import type { KeptColumns } from './kept-file.ts';
+import { headerBytes } from './kernel/shared/row-packet.ts';
 import { kernel, kernelStop } from './kernel.ts';
 import { resultColumns } from './result-columns.ts';
 import { RowEncoder } from './row-encoder.ts';
 import type { RowFormat } from './row-format.ts';
 
-const packetHeaderBytes = 4;
 /** Rows were checked when they came. */
 const noLimit = Number.MAX_SAFE_INTEGER;
 
@@ -137,15 +137,14 @@ function encodeBatch(
     if (stop !== kernelStop.largeRow) throw new DamageError(`row packets cannot be read (${stop})`);
     // A copy, as the kernel's memory is used for its long cells.
     const start = kernel.consumed;
-    const end = start + packetHeaderBytes + input.readUIntLE(start, 3);
+    const end = start + headerBytes + input.readUIntLE(start, 3);
     append(encoder, Buffer.from(input.subarray(start, end)), 0, end - start);
     kernel.consumed = end;
   }
 }
 
 function append(encoder: RowEncoder, bytes: Buffer, start: number, end: number): void {
-  if (!encoder.append(bytes, start + packetHeaderBytes, end))
-    throw new DamageError('a row is larger than a row may be');
+  encoder.append(bytes, start + headerBytes, end);
 }
 
 /** @throws DamageError if the bytes are not those that were written */
@@ -181,6 +180,7 @@ async function formatOf(folder: string, name: KeptTask['format']): Promise<RowFo
   knownColumns.delete(folder);
   columns ??= JSON.parse(await readFile(join(folder, keptFiles.columns), 'utf8')) as KeptColumns;
   knownColumns.set(folder, columns);
-  for (const [oldest] of knownColumns) if (knownColumns.size > knownColumnsMax) knownColumns.delete(oldest);
+  const [oldest = folder] = knownColumns.keys();
+  if (knownColumns.size > knownColumnsMax) knownColumns.delete(oldest);
   return resultColumns(columns.definitions, formats[name], columns.isBinary).format;
 }

@@ -1,21 +1,17 @@
 import { freeBuffers } from '../wire/free-buffers.ts';
 import { type Batch, rowEndsOffset } from '../wire/statement.ts';
+import { headerBytes, payloadBytesMax } from './kernel/shared/row-packet.ts';
 import { type KernelStop, kernel } from './kernel.ts';
 import type { RowBatches } from './row-batches.ts';
-import { RowEncoder } from './row-encoder.ts';
+import { batchBytes, RowEncoder } from './row-encoder.ts';
 import type { RowFormat } from './row-format.ts';
 
-/** A batch is emitted at this size. */
-const batchBytes = 224 * 1024;
 const firstBufferBytes = 8 * 1024;
 /** A full batch, and what one call of the kernel adds to it. */
 const fullBufferBytes = 512 * 1024;
 /** A larger buffer, for a large row, is not kept for the next batch. */
 const keptBufferBytesMax = 1024 * 1024;
 const firstRows = 256;
-const packetHeaderBytes = 4;
-/** A longer payload does not fit in one packet. */
-const packetBytesMax = 0xffffff;
 
 /** A batch of row packets, each with its header, and their ends (see `Batch`). */
 export interface CollectedBatch extends Batch {
@@ -62,7 +58,7 @@ export class RowCollector implements RowBatches {
     this.#reserve(consumed - from, rows);
     const { input } = kernel;
     for (let at = from; at < consumed; ) {
-      at += packetHeaderBytes + input.readUIntLE(at, 3);
+      at += headerBytes + input.readUIntLE(at, 3);
       this.#rowEnds[this.#rows++] = this.#length + at - from;
     }
     input.copy(this.#out, this.#length, from, consumed);
@@ -82,12 +78,12 @@ export class RowCollector implements RowBatches {
     this.#invalid |= encoder.invalid;
     encoder.release();
     if (!fits) return false;
-    const bytes = packetHeaderBytes + end - start;
+    const bytes = headerBytes + end - start;
     if (this.#length > 0 && this.#length + bytes > batchBytes) this.#emitBatch();
     this.#reserve(bytes, 1);
     // The length of a longer row follows from its end.
-    this.#out.writeUIntLE(Math.min(end - start, packetBytesMax), this.#length, packetHeaderBytes);
-    this.#out.set(source.subarray(start, end), this.#length + packetHeaderBytes);
+    this.#out.writeUIntLE(Math.min(end - start, payloadBytesMax), this.#length, headerBytes);
+    this.#out.set(source.subarray(start, end), this.#length + headerBytes);
     this.#length += bytes;
     this.#rowEnds[this.#rows++] = this.#length;
     this.#textBytes += textBytes;

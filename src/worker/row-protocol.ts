@@ -51,7 +51,8 @@ export class RowProtocol {
 
   /** @param expectsMany the client has asked for the whole result in one piece */
   wantsBinary(text: SqlText, expectsMany: boolean): boolean {
-    this.#isRemembered = this.#results.has(this.#scope, text.sql);
+    // A long text is never remembered, and its digest would take long.
+    this.#isRemembered = text.traits === undefined && this.#results.has(this.#scope, text.sql);
     return (this.#isRemembered || expectsMany) && mayBePrepared(text, this.#isMariadb);
   }
 

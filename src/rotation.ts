@@ -1,0 +1,26 @@
+/** Waiters of users who take turns, so that one user's many do not all go before another user's. */
+export class Rotation<Waiter> {
+  /** By user; each has a waiter at least. The user at the front is the next. */
+  readonly #waiting = new Map<string, Waiter[]>();
+
+  get isEmpty(): boolean {
+    return this.#waiting.size === 0;
+  }
+
+  add(user: string, waiter: Waiter): void {
+    const waiters = this.#waiting.get(user);
+    if (waiters === undefined) this.#waiting.set(user, [waiter]);
+    else waiters.push(waiter);
+  }
+
+  /** Takes the first waiter of the user whose turn it is, who then comes last. */
+  take(): Waiter | undefined {
+    const [first] = this.#waiting;
+    if (first === undefined) return undefined;
+    const [user, waiters] = first;
+    const waiter = waiters.shift();
+    this.#waiting.delete(user);
+    if (waiters.length > 0) this.#waiting.set(user, waiters);
+    return waiter;
+  }
+}
