@@ -294,14 +294,26 @@ function queryLimits(
   acceptsGzip: boolean,
   { pageBytesMax, gzipLevel, statementTimeoutMs }: EngineLimits,
 ): QueryLimits {
-  const pageRows = Math.min(pagination.maxRowsPerPage, pagination.maxRowsInBuffer);
+  const { maxRowsPerPage, maxRowsInBuffer, waitSecs } = pagination;
+  const pages =
+    isStreamed === true
+      ? // The pages are inside the server: what the client asks of its own would have it look for rows again and again.
+        {
+          pageRows: maxRowsInBuffer,
+          readyRows: 1,
+          pageBytes: Math.min(pageBytesMax, streamedBytes),
+          waitMs: streamedWaitMs,
+        }
+      : {
+          pageRows: Math.min(maxRowsPerPage, maxRowsInBuffer),
+          readyRows: Math.min(maxRowsPerPage, maxRowsInBuffer),
+          pageBytes: pageBytesMax,
+          waitMs: waitSecs * 1_000,
+        };
   return {
-    pageRows,
-    readyRows: isStreamed === true ? 1 : pageRows,
-    pageBytes: isStreamed === true ? Math.min(pageBytesMax, streamedBytes) : pageBytesMax,
+    ...pages,
     gzipLevel: acceptsGzip ? gzipLevel : 0,
-    waitMs: pagination.waitSecs * 1_000,
-    bufferRows: pagination.maxRowsInBuffer,
+    bufferRows: maxRowsInBuffer,
     format: format ?? defaultOptions.format,
     timeoutMs: timeoutSecs === null ? statementTimeoutMs : timeoutSecs * 1_000,
     isTimeoutAsked: timeoutSecs !== null,
@@ -310,6 +322,8 @@ function queryLimits(
 
 /** What is written to the client of a streamed result at once. */
 const streamedBytes = 256 * 1024;
+/** How long a streamed result waits for rows before it looks again. */
+const streamedWaitMs = 10_000;
 
 /** About the memory of a query's records while its statement waits or runs. */
 const queryRecordsBytes = 4 * 1024;

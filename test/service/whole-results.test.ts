@@ -206,6 +206,17 @@ for (const server of await sharedServers()) {
       t.equal(await ask('?format=tsv&header=0'), '9007199254740993');
     });
 
+    await t.test('pages that a client asks for beside a format change nothing', async (t) => {
+      const pagination = { wait_time_secs: 0, max_rows_per_page: 1 };
+      // Looking for rows without a pause would leave no time for other clients.
+      const [late, beside] = await Promise.all([
+        whole(sluice, { sql: 'SELECT 1 AS a UNION ALL SELECT SLEEP(1)', pagination }, '?format=csv'),
+        query(sluice.url, 'SELECT 2'),
+      ]);
+      t.equal(late.text, 'a\r\n1\r\n0\r\n');
+      t.strictSame(beside.rows, [[2]]);
+    });
+
     await t.test('what is not there, or cannot be, is refused with a reason', async (t) => {
       const refused = async (path: string, status: number, reason: RegExp, sql = 'SELECT 1 AS a'): Promise<void> => {
         const answer = await whole(sluice, sql, path);
