@@ -37,16 +37,16 @@ const FIRST = [
   'test/faults/threads.test.ts',
   'test/service/spill-shares.test.ts',
 ];
-// Files and folders that are run one by one, when all others are done: what measures time, load or memory, and what looks
-// at more of the servers that all tests share than is its own.
-const ALONE = [
-  'test/faults/one-user.test.ts',
+// Files that are run two at a time, when those before are done: they measure load or memory, with much room in their limits.
+const IN_PAIRS = [
   'test/faults/slow-readers.test.ts',
   'test/faults/stop-under-load.test.ts',
-  'test/hot-path.test.ts',
+  'test/faults/one-user.test.ts',
   'test/service/polls.test.ts',
-  'test/worker/prepared.test.ts',
 ];
+// Files that are run one by one, when all others are done: what measures time, and what looks at more of the servers that
+// all tests share than is its own.
+const ALONE = ['test/hot-path.test.ts', 'test/worker/prepared.test.ts'];
 
 const TEST_FILE_SECONDS_MAX = 600;
 const LONG_TEST_FILE_SECONDS_MAX = 3 * 3600;
@@ -131,7 +131,7 @@ async function withServers(use) {
 }
 
 async function runTests(environment) {
-  const { sideBySide, alone, isLong } = readArguments(process.argv.slice(2));
+  const { sideBySide, inPairs, alone, isLong } = readArguments(process.argv.slice(2));
   mkdirSync(dirname(LOG), { recursive: true });
   writeFileSync(LOG, '');
   const secondsMax = isLong ? LONG_TEST_FILE_SECONDS_MAX : TEST_FILE_SECONDS_MAX;
@@ -145,6 +145,7 @@ async function runTests(environment) {
   };
   for (const [files, jobs] of [
     [sideBySide, SIDE_BY_SIDE],
+    [inPairs, isLong ? 1 : 2],
     [alone, 1],
   ]) {
     const waiting = [...files];
@@ -224,11 +225,13 @@ function readArguments(given) {
       return matches;
     });
   const files = chosen.length > 0 ? chosen : sources;
-  const isAlone = (source) => ALONE.some((path) => isIn(source, path));
-  const isFirst = (source) => FIRST.includes(source);
+  const lists = [FIRST, IN_PAIRS, ALONE];
+  const others = files.filter((source) => !lists.some((list) => list.includes(source)));
+  const [first, inPairs, alone] = lists.map((list) => list.filter((source) => files.includes(source)));
   return {
-    sideBySide: [...files.filter(isFirst), ...files.filter((source) => !isFirst(source) && !isAlone(source))],
-    alone: files.filter(isAlone),
+    sideBySide: [...first, ...others],
+    inPairs,
+    alone,
     isLong: given.includes('--long'),
   };
 }

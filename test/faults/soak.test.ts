@@ -7,7 +7,15 @@ import { prepareProbe } from '../support/probe-process.ts';
 import { generator, pick, type Random, seedOf } from '../support/random.ts';
 import { connectTo, requestText } from '../support/raw-http.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
-import { get, post, type QueryResponse, query, type SluiceProcess, startSluice } from '../support/sluice.ts';
+import {
+  get,
+  post,
+  type QueryResponse,
+  query,
+  type SluiceProcess,
+  startSluice,
+  untilIdleConnectionsClosed,
+} from '../support/sluice.ts';
 import { until } from '../support/until.ts';
 
 /*
@@ -71,6 +79,8 @@ for (const server of await sharedServers()) {
       };
       await Promise.all(Array.from({ length: lanes }, lane));
       await delay(restMs);
+      // A request on a connection that is just being closed would fail.
+      await untilIdleConnectionsClosed();
       const connections = await restingConnections(server, user, samples[0]?.connections ?? 0);
       samples.push({ ...(await look()), connections });
     }

@@ -211,6 +211,14 @@ export async function follow(base: string, first: QueryResponse, options: Reques
   return last;
 }
 
+/** Waits until the server has closed all connections that are idle, and this process has noticed. */
+export async function untilIdleConnectionsClosed(): Promise<void> {
+  await until(
+    () => Object.values(agent.freeSockets).length,
+    (count) => count === 0,
+  );
+}
+
 /** Waits until the service says that it can take statements. */
 export async function untilReady(base: string): Promise<void> {
   await until(
