@@ -46,7 +46,8 @@ const rowsMax = 20_000;
 const driftMax: Readonly<Record<keyof Sample, number>> = {
   heapBytes: figure(2, 8) * MIB,
   externalBytes: 4 * MIB,
-  residentBytes: figure(48, 64) * MIB,
+  // Memory is given back late, so in a few rounds it varies by tens of MiB.
+  residentBytes: figure(160, 64) * MIB,
   descriptors: 4,
   timers: 4,
   handles: 4,
