@@ -1,8 +1,8 @@
 /**
  * Why a request is refused: its user name or password is wrong, the user has too many of something, the server cannot take it,
- * it contradicts an earlier request, or what it asks for is lost.
+ * it contradicts an earlier request, what it asks for is lost, or cannot be had in this form.
  */
-export type RefusalReason = 'denied' | 'too many' | 'unavailable' | 'conflict' | 'gone';
+export type RefusalReason = 'denied' | 'too many' | 'unavailable' | 'conflict' | 'gone' | 'impossible';
 
 /** A request is refused before its statement runs. */
 export class RefusalError extends Error {

@@ -105,8 +105,9 @@ export class AnswerWriter {
     response: ServerResponse,
     isPosted: boolean,
   ): void {
-    const inflatedBytes = !acceptsGzip && body.some(isDeflated) ? rows.bytes : 0;
-    this.#countText(query.identity.owner, body, response, inflatedBytes, isPosted);
+    let otherBytes = !acceptsGzip && body.some(isDeflated) ? rows.bytes : 0;
+    for (const part of body) if (part instanceof Uint8Array && !rows.pieces.includes(part)) otherBytes += part.length;
+    this.#countText(query.identity.owner, body, response, otherBytes, isPosted);
     // Pages are sent in the turn in which they are given out, and `sending` keeps their rows from then on. If a piece had been
     // freed all the same, the client would miss rows and could not tell.
     if (rows.pieces.some(({ length }) => length === 0)) throw new Error('the rows of a page have been freed');

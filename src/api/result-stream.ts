@@ -149,17 +149,17 @@ export class ResultStream implements PageReader {
       ...commonHeaders,
     });
     if (this.#gzip !== null) this.#response.write(this.#gzip.begin());
-    if (head !== '') this.#write(head);
+    if (head.length > 0) this.#write(head);
   }
 
   /** @returns whether the client has taken all of it */
   #writeRows({ pieces, count }: Rows): boolean {
     let isDrained = true;
-    let needsSeparator = this.#rows > 0;
+    let needsSeparator = this.#rows > 0 && this.#separator !== '';
     for (const piece of pieces) {
       if (needsSeparator) this.#write(this.#separator);
       isDrained = this.#write(piece);
-      needsSeparator = true;
+      needsSeparator = this.#separator !== '';
     }
     this.#rows += count;
     return isDrained;
@@ -174,7 +174,7 @@ export class ResultStream implements PageReader {
 
   #end(last: Page): void {
     const tail = this.#whole.format.tail(last, this.#rows);
-    if (tail !== '') this.#write(tail);
+    if (tail.length > 0) this.#write(tail);
     if (this.#gzip !== null) this.#response.write(this.#gzip.end());
     if (this.#hasTrailers) this.#response.addTrailers({ [rowsTrailer]: String(this.#rows) });
     this.#socket.setTimeout(this.#timeoutMs);

@@ -1,29 +1,42 @@
-import { formats } from '../formats/index.ts';
+import { formats, isArrow } from '../formats/index.ts';
 import type { Snapshot } from '../query/pages.ts';
 import type { Failure } from '../wire/failures.ts';
+import type { FileContent } from '../wire/kept-reading.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 
-/** How a whole result is written as the body of one answer. */
-export interface WholeFormat {
+/** How the rows of a result are written. */
+interface RowsFormat {
   readonly contentType: string;
-  /** Of a file with a kept result in this format. */
-  readonly fileName: string;
-  /** How its rows are written. */
   readonly rows: FormatName;
   /** The same for a client that asks for 64-bit integers as strings. */
   readonly rowsWithStrings: FormatName;
+}
+
+/** How a whole result is written as the body of one answer. */
+export interface WholeFormat extends RowsFormat {
   /**
    * What comes before the rows.
    * @throws HttpError 400 if the format has no form for such columns
    */
-  head(columns: readonly Column[]): string;
+  head(columns: readonly Column[]): string | Uint8Array;
   /** What comes after `rows` rows. */
-  tail(last: Snapshot, rows: number): string;
+  tail(last: Snapshot, rows: number): string | Uint8Array;
 }
 
-/** The byte between rows, as text. */
+/** How a whole result is written as a file. */
+export interface FileFormat extends RowsFormat {
+  readonly fileName: string;
+  /**
+   * What the file has beside its rows.
+   * @throws HttpError 400 if the format has no form for such columns
+   */
+  content(last: Snapshot, rows: number): FileContent;
+}
+
+/** What stands between batches of rows. */
 export function separatorOf({ rows }: WholeFormat): string {
-  return String.fromCharCode(formats[rows].layout.rowSeparator);
+  const format = formats[rows];
+  return isArrow(format) ? '' : String.fromCharCode(format.layout.rowSeparator);
 }
 
 /** How a dialect answers a POST with a whole result. */

@@ -1,9 +1,9 @@
 import { type CellKind, cellKind } from './cell-kind.ts';
 import { code } from './code.ts';
-import type { Format } from './format.ts';
+import type { TextFormat } from './format.ts';
 
 /** RFC 4180: CR LF between rows, of which the CR closes a row. NULL is an empty field, and an empty text is quoted. */
-export const csv: Format = {
+export const csv: TextFormat = {
   name: 'csv',
   layout: {
     open: 0,
@@ -17,7 +17,7 @@ export const csv: Format = {
 };
 
 /** As both databases write and read it by default (MySQL manual, "LOAD DATA Statement"). */
-export const tsv: Format = {
+export const tsv: TextFormat = {
   name: 'tsv',
   layout: {
     open: 0,

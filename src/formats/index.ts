@@ -1,6 +1,7 @@
-import type { FormatName } from '../wire/statement.ts';
+import type { ArrowFormatName, TextFormatName } from '../wire/statement.ts';
+import { arrow, arrowWithZeroDatesAsNull, arrowWithZeroDatesAsText, plainArrow } from './arrow/arrow.ts';
 import { csv, tsv } from './delimited.ts';
-import type { Format } from './format.ts';
+import type { ArrowFormat, Format, TextFormat } from './format.ts';
 import {
   json,
   jsonStrings,
@@ -13,7 +14,7 @@ import {
 } from './json.ts';
 
 /** All formats, by the names under which requests and messages between threads choose them. */
-export const formats: Readonly<Record<FormatName, Format>> = {
+export const formats: Readonly<Record<TextFormatName, TextFormat> & Record<ArrowFormatName, ArrowFormat>> = {
   json,
   'json, large integers as strings': jsonWithLargeIntegersAsStrings,
   'json strings': jsonStrings,
@@ -24,4 +25,12 @@ export const formats: Readonly<Record<FormatName, Format>> = {
   'ndjson, objects, large integers as strings': ndjsonObjectsWithStrings,
   csv,
   tsv,
+  arrow,
+  'arrow, zero dates as null': arrowWithZeroDatesAsNull,
+  'arrow, zero dates as text': arrowWithZeroDatesAsText,
+  'arrow, plain': plainArrow,
 };
+
+export function isArrow(format: Format): format is ArrowFormat {
+  return 'zeroDates' in format;
+}

@@ -1,7 +1,7 @@
 import type { ColumnType } from '../wire/statement.ts';
 import { type CellKind, cellKind } from './cell-kind.ts';
 import { code } from './code.ts';
-import type { Format, RowLayout } from './format.ts';
+import type { RowLayout, TextFormat } from './format.ts';
 
 const arrays: RowLayout = {
   open: code('['),
@@ -12,7 +12,7 @@ const arrays: RowLayout = {
 };
 
 /** Each row is an array, and each cell JSON of its column's type (docs/api.md, "Values"). */
-export const json: Format = {
+export const json: TextFormat = {
   name: 'json',
   layout: arrays,
   hasKeys: false,
@@ -20,7 +20,7 @@ export const json: Format = {
 };
 
 /** For clients that read JSON numbers as doubles: 64-bit integers are strings. */
-export const jsonWithLargeIntegersAsStrings: Format = {
+export const jsonWithLargeIntegersAsStrings: TextFormat = {
   name: 'json, large integers as strings',
   layout: arrays,
   hasKeys: false,
@@ -28,14 +28,14 @@ export const jsonWithLargeIntegersAsStrings: Format = {
 };
 
 /** All cells are strings, except NULL. */
-export const jsonStrings: Format = {
+export const jsonStrings: TextFormat = {
   name: 'json strings',
   layout: arrays,
   hasKeys: false,
   cellKindOf: stringKind,
 };
 
-export const jsonStringsAndNull: Format = {
+export const jsonStringsAndNull: TextFormat = {
   name: 'json strings, NULL too',
   layout: { ...arrays, nullCell: Buffer.from('"NULL"') },
   hasKeys: false,
@@ -43,7 +43,7 @@ export const jsonStringsAndNull: Format = {
 };
 
 /** A row on each line. */
-export const ndjsonArrays: Format = {
+export const ndjsonArrays: TextFormat = {
   name: 'ndjson, arrays',
   layout: { ...arrays, rowSeparator: code('\n') },
   hasKeys: false,
@@ -51,20 +51,20 @@ export const ndjsonArrays: Format = {
 };
 
 /** The same, with the names of the columns. */
-export const ndjsonObjects: Format = {
+export const ndjsonObjects: TextFormat = {
   name: 'ndjson, objects',
   layout: { ...arrays, open: code('{'), close: code('}'), rowSeparator: code('\n') },
   hasKeys: true,
   cellKindOf: (_type, typed) => typed,
 };
 
-export const ndjsonArraysWithStrings: Format = {
+export const ndjsonArraysWithStrings: TextFormat = {
   ...ndjsonArrays,
   name: 'ndjson, arrays, large integers as strings',
   cellKindOf: jsonWithLargeIntegersAsStrings.cellKindOf,
 };
 
-export const ndjsonObjectsWithStrings: Format = {
+export const ndjsonObjectsWithStrings: TextFormat = {
   ...ndjsonObjects,
   name: 'ndjson, objects, large integers as strings',
   cellKindOf: jsonWithLargeIntegersAsStrings.cellKindOf,

@@ -56,5 +56,7 @@ export function refusal({ message, reason, retryAfterSecs }: RefusalError): Http
       return httpErrors.conflict(message);
     case 'gone':
       return httpErrors.gone(message);
+    case 'impossible':
+      return httpErrors.badRequest(message);
   }
 }

@@ -12,7 +12,7 @@ type PlainPart = string | Uint8Array | EncodedText;
 export type BodyParts = readonly (PlainPart | Deflated)[];
 
 export interface Reply {
-  /** Empty: there is no body. */
+  /** Empty: there is no body. JSON, unless `headers` have another content type. */
   readonly body: BodyParts;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -74,24 +74,32 @@ export function replyEmpty(response: ServerResponse): void {
 /** Sends an answer without compressed parts. */
 export function reply(response: ServerResponse, { body, headers }: Reply): void {
   if (body.length === 0) replyEmpty(response);
-  else replyJson(response, body as readonly PlainPart[], headers);
+  else replyBody(response, body as readonly PlainPart[], headers);
 }
 
 /** Up to this length a body is joined to one text, which Node sends in one piece with the head. */
 const joinedLengthMax = 4 * 1024;
 
 /**
- * Sends a body and a newline, after which the prompt of a shell is on a line of its own.
- * @param parts the parts of one text in UTF-8
+ * Sends a body. A newline follows JSON, after which the prompt of a shell is on a line of its own.
+ * @param parts the parts of one text in UTF-8, unless the headers have another content type
  */
-export function replyJson(response: ServerResponse, parts: readonly PlainPart[], headers = {}): void {
+export function replyBody(response: ServerResponse, parts: readonly PlainPart[], headers = noHeaders): void {
+  if (!isJson(headers)) {
+    replyParts(response, parts, headers);
+    return;
+  }
   let length = 0;
   for (const part of parts) length += part.length;
   replyParts(response, length <= joinedLengthMax ? [`${joined(parts)}\n`] : [...parts, '\n'], headers);
 }
 
+function isJson(headers: Readonly<Record<string, string>>): boolean {
+  return headers['Content-Type'] === undefined;
+}
+
 /**
- * As `replyJson`, with parts that may be compressed. If one is, the body is sent as gzip.
+ * As `replyBody`, with parts that may be compressed. If one is, the body is sent as gzip.
  * @param asGzip whether the client accepts gzip. It may have accepted it with its statement, and not with this request; then the
  * parts are inflated
  */
@@ -101,10 +109,10 @@ export function replyPage(
   asGzip: boolean,
   more = noHeaders,
 ): void | Promise<void> {
-  if (!parts.some(isDeflated)) return replyJson(response, parts as readonly PlainPart[], more);
+  if (!parts.some(isDeflated)) return replyBody(response, parts as readonly PlainPart[], more);
   const headers = { ...more, Vary: varyingByEncoding(response) };
-  if (!asGzip) return inflated(parts).then((plain) => replyJson(response, plain, headers));
-  replyParts(response, gzipPieces([...parts, '\n']), { ...headers, 'Content-Encoding': 'gzip' });
+  if (!asGzip) return inflated(parts).then((plain) => replyBody(response, plain, headers));
+  replyParts(response, gzipPieces(isJson(more) ? [...parts, '\n'] : parts), { ...headers, 'Content-Encoding': 'gzip' });
 }
 
 /** The header Vary of an answer that may be compressed. `Cors` may have set another part of it. */

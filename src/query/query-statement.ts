@@ -39,9 +39,8 @@ export class QueryStatement {
     creditBytes: number,
     keep: KeepRequest | null,
   ): StatementRequest {
-    const gzip = gzipLevel === 0 ? null : { level: gzipLevel, pageRows };
     const { sql, traits, options } = this.#statement;
-    return { sql, traits, options, creditBytes, creditRows: bufferRows, gzip, keep };
+    return { sql, traits, options, creditBytes, creditRows: bufferRows, gzipLevel, pageRows, keep };
   }
 
   /** It was sent, and its end is not known, unless it is still being written down. */

@@ -33,7 +33,7 @@ export const noRows: Rows = { pieces: [], count: 0, bytes: 0, heldBytes: 0 };
 
 interface Slot {
   readonly batch: Batch;
-  /** None if the batch is compressed. */
+  /** None if the batch is compressed, or a message of Arrow. */
   readonly rowEnds: Uint32Array | null;
 }
 
@@ -84,7 +84,9 @@ export class Ring {
     this.#slots[(this.#head + this.#count) % this.#slots.length] = {
       batch,
       rowEnds:
-        batch.deflatedCrc === undefined ? new Uint32Array(batch.buffer, rowEndsOffset(batch.length), batch.rows) : null,
+        batch.deflatedCrc === undefined && batch.isWhole === undefined
+          ? new Uint32Array(batch.buffer, rowEndsOffset(batch.length), batch.rows)
+          : null,
     };
     this.#count++;
     this.#rows += batch.rows;
@@ -92,7 +94,7 @@ export class Ring {
     this.#heldBytes += batch.buffer.byteLength;
   }
 
-  /** Takes rows until one of the limits is reached; at least one, if there is any. A compressed batch goes whole. */
+  /** Takes rows until one of the limits is reached; at least one, if there is any. A batch without row ends goes whole. */
   take(rowsMax: number, bytesMax: number): Rows {
     const pieces: (Uint8Array | Deflated)[] = [];
     let count = 0;
@@ -101,9 +103,10 @@ export class Ring {
     while (this.#count > 0 && count < rowsMax) {
       const { batch, rowEnds } = this.#slots[this.#head] as Slot;
       if (rowEnds === null) {
-        const after = bytes + (count === 0 ? 0 : 1) + batch.length;
+        const separator = count === 0 || batch.isWhole === true ? 0 : 1;
+        const after = bytes + separator + batch.length;
         if (count > 0 && (count + batch.rows > rowsMax || after > bytesMax)) break;
-        pieces.push({ bytes: new Uint8Array(batch.buffer), length: batch.length, crc: batch.deflatedCrc ?? 0 });
+        pieces.push(pieceOf(batch));
         bytes = after;
         count += batch.rows;
         this.#bytes -= batch.length;
@@ -133,7 +136,7 @@ export class Ring {
   clear(): ArrayBuffer[] {
     if (this.#count === 0) return [];
     const buffers = this.#slots.flatMap((slot) =>
-      slot === undefined || slot.rowEnds === null ? [] : slot.batch.buffer,
+      slot === undefined || slot.batch.deflatedCrc !== undefined ? [] : slot.batch.buffer,
     );
     this.#slots = empty;
     this.#head = this.#count = this.#headRows = this.#rows = this.#bytes = this.#heldBytes = 0;
@@ -155,6 +158,12 @@ export class Ring {
     this.#slots = slots;
     this.#head = 0;
   }
+}
+
+/** A batch that goes whole. */
+function pieceOf({ buffer, length, deflatedCrc }: Batch): Uint8Array | Deflated {
+  const bytes = new Uint8Array(buffer);
+  return deflatedCrc === undefined ? bytes : { bytes, length, crc: deflatedCrc };
 }
 
 /** The number of rows, counted from the batch's first, that end at `limit` or before. */

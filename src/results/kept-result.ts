@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { formats } from '../formats/index.ts';
 import type { QueryStats } from '../query/pages.ts';
 import type { Rows } from '../query/ring.ts';
 import type { RowStore } from '../query/row-store.ts';
@@ -11,6 +10,7 @@ import type { Cause } from '../wire/failures.ts';
 import type { KeptBatch } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 import { BatchIndex } from './batch-index.ts';
+import { fileBytesMax } from './file-size.ts';
 import type { KeptSpace } from './kept-space.ts';
 import { type Manifest, writeManifest } from './manifest.ts';
 import { DamagedResultError, type FileToWrite, type ResultReader } from './result-reader.ts';
@@ -20,11 +20,8 @@ const grantSizes = [8, 2, 0.5].map((mebibytes) => mebibytes * 1024 * 1024);
 /** With so much left, no more is reserved. */
 const grantBytesMin = 4 * 1024 * 1024;
 
-/** The most bytes of a format around a row and between rows. */
-const rowBytes = 4;
-
 /** How a file of the result is written. */
-export type FileForm = Pick<FileToWrite, 'format' | 'head' | 'tail'>;
+export type FileForm = Pick<FileToWrite, 'format' | 'content'>;
 
 /** One kept result: its rows on disk, and what is known of it. */
 export class KeptResult implements RowStore {
@@ -150,7 +147,7 @@ export class KeptResult implements RowStore {
   async #makeFile(name: string, writing: FileForm): Promise<string> {
     const { user } = this.#manifest;
     // What it takes is known afterwards.
-    const bytesMax = this.#fileBytesMax(writing);
+    const bytesMax = fileBytesMax(writing.content, writing.format, this.#manifest.columns, this.index);
     let bytes = bytesMax;
     const full = this.#space.take(user, bytes);
     if (full !== null) throw new RefusalError(full.message, 'too many');
@@ -169,23 +166,10 @@ export class KeptResult implements RowStore {
     }
   }
 
-  /** No format takes more bytes around cells than JSON, except for keys. */
-  #fileBytesMax({ format, head, tail }: FileForm): number {
-    let keyBytes = 0;
-    if (formats[format].hasKeys) {
-      for (const { name } of this.#manifest.columns) keyBytes += Buffer.byteLength(JSON.stringify(name)) + 1;
-    }
-    return this.index.textBytes + this.rows * (keyBytes + rowBytes) + Buffer.byteLength(head) + Buffer.byteLength(tail);
-  }
-
-  async #write(path: string, writing: FileForm, bytesMax: number): Promise<number> {
-    const { user } = this.#manifest;
+  #write(path: string, writing: FileForm, bytesMax: number): Promise<number> {
     const { batches } = this.index;
-    if (batches > 0)
-      return this.#reader.write(user, { folder: this.folder, file: path, batchCount: batches, bytesMax, ...writing });
-    const bytes = Buffer.from(writing.head + writing.tail);
-    await writeFile(path, bytes, { mode: 0o600 });
-    return bytes.length;
+    const task = { folder: this.folder, file: path, batchCount: batches, bytesMax, ...writing };
+    return this.#reader.write(this.#manifest.user, task);
   }
 
   /** It is no longer kept: its disk space is free for others. */
@@ -203,6 +187,7 @@ export class KeptResult implements RowStore {
 
   #readError(error: Error): Error {
     const { id } = this.#manifest;
+    if (error instanceof RefusalError) return error;
     if (this.#isRemoved) return new RefusalError(`result ${id} is no longer kept`, 'gone');
     const reason = error instanceof DamagedResultError ? `it is damaged: ${error.message}` : error.message;
     return new RefusalError(`result ${id} cannot be read: ${reason}`, 'gone');

@@ -2,7 +2,7 @@ import type { Observe } from '../events.ts';
 import { Ring, type Rows } from '../query/ring.ts';
 import { RefusalError } from '../refusal-error.ts';
 import { openThreadPool, type ThreadPool } from '../thread-pool.ts';
-import type { Damage, KeptTask, PlacedBatch, ReadRows, WrittenFile } from '../wire/kept-reading.ts';
+import type { FileContent, KeptTask, PlacedBatch, ReadRows, TaskFailure, WrittenFile } from '../wire/kept-reading.ts';
 import type { FormatName } from '../wire/statement.ts';
 import { UserTurns } from './user-turns.ts';
 
@@ -36,8 +36,7 @@ export interface FileToWrite {
   readonly file: string;
   readonly batchCount: number;
   readonly format: FormatName;
-  readonly head: string;
-  readonly tail: string;
+  readonly content: FileContent;
   readonly bytesMax: number;
 }
 
@@ -73,7 +72,7 @@ export class ResultReader implements AsyncDisposable {
 
   /**
    * @returns its size in bytes
-   * @throws DamagedResultError, or Error of the file system
+   * @throws DamagedResultError, RefusalError if a value has no form in the format, or Error of the file system
    */
   async write(user: string, writing: FileToWrite): Promise<number> {
     const task = { type: 'write', ...writing } as const;
@@ -87,8 +86,9 @@ export class ResultReader implements AsyncDisposable {
 
   async #run<Result extends object>(task: KeptTask): Promise<Result> {
     this.#pool ??= this.#open();
-    const result = (await this.#pool.run(task)) as Result | Damage;
+    const result = (await this.#pool.run(task)) as Result | TaskFailure;
     if ('damage' in result) throw new DamagedResultError(result.damage);
+    if ('unrepresentable' in result) throw new RefusalError(result.unrepresentable, 'impossible');
     return result;
   }
 

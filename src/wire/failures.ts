@@ -128,6 +128,8 @@ export const causes = {
       'the result has text in a character set other than UTF-8: the statement, or a routine that it runs, sets ' +
         'character_set_results; set it to utf8mb4, or do not set it',
     ),
+  /** @param reason which value of which column has no form, and what to do */
+  unrepresentable: (reason: string): Cause => own(90012, reason),
   localInfile: (): Cause => own(90009, 'LOAD DATA LOCAL is refused: the server has no files of the client'),
   storageFull: (max: number): Cause =>
     passing(

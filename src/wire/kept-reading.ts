@@ -30,13 +30,23 @@ export interface ReadRows {
   readonly batches: readonly Batch[];
 }
 
+/** What a file has beside its rows. */
+export type FileContent =
+  | {
+      readonly type: 'text';
+      /** Before the rows. */
+      readonly head: string;
+      /** Behind them. */
+      readonly tail: string;
+    }
+  | { readonly type: 'arrow' | 'parquet' };
+
 /** A file with the whole result. */
 export interface WriteTask extends Reading {
   readonly type: 'write';
   /** The batches that the result has. */
   readonly batchCount: number;
-  readonly head: string;
-  readonly tail: string;
+  readonly content: FileContent;
   readonly file: string;
   /** The file is given up if it is larger. */
   readonly bytesMax: number;
@@ -48,7 +58,9 @@ export interface WrittenFile {
 
 export type KeptTask = ReadTask | WriteTask;
 
-/** What a task fails with instead of an exception: the rows on disk are not those that were written. */
-export interface Damage {
-  readonly damage: string;
-}
+/** What a task fails with instead of an exception. */
+export type TaskFailure =
+  /** The rows on disk are not those that were written. */
+  | { readonly damage: string }
+  /** A value has no form in the format. */
+  | { readonly unrepresentable: string };

@@ -54,6 +54,8 @@ export interface Batch {
   readonly rows: number;
   /** If present, `buffer` holds the text in compressed form instead (see `Deflated`), and this is the CRC-32 of the text. */
   readonly deflatedCrc?: number;
+  /** `buffer` holds a message of Arrow, without row ends: the rows cannot be divided, and nothing stands between batches. */
+  readonly isWhole?: true;
 }
 
 /**
@@ -100,7 +102,11 @@ export interface Outcome {
 }
 
 /** The name of a format (see `src/formats/`). */
-export type FormatName =
+export type FormatName = TextFormatName | ArrowFormatName;
+
+export type ArrowFormatName = 'arrow' | 'arrow, zero dates as null' | 'arrow, zero dates as text' | 'arrow, plain';
+
+export type TextFormatName =
   | 'json'
   | 'json, large integers as strings'
   | 'json strings'
@@ -183,17 +189,12 @@ export interface StatementRequest extends Statement {
   readonly creditBytes: number;
   /** The most rows that are under way or unread. */
   readonly creditRows: number;
-  /** null: batches are not compressed. */
-  readonly gzip: GzipRequest | null;
+  /** zlib's; 0: batches are not compressed. */
+  readonly gzipLevel: number;
+  /** Rows of a full page, which batches that cannot be divided do not exceed. */
+  readonly pageRows: number;
   /** The rows go to disk instead of to the reader, whose credit is for bytes there; null: they do not. */
   readonly keep: KeepRequest | null;
-}
-
-export interface GzipRequest {
-  /** zlib's, from 1 to 9. */
-  readonly level: number;
-  /** Rows of a full page; a compressed batch cannot be split between pages. */
-  readonly pageRows: number;
 }
 
 /**

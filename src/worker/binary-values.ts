@@ -18,26 +18,30 @@ export { decimalsNotFixed, valueType };
 /** The most digits after the first that JavaScript prints: enough to distinguish a tie from its neighbours. */
 const exactDigits = 100;
 
-const sizes: Readonly<Record<number, number>> = {
-  [valueType.int8]: 1,
-  [valueType.uint8]: 1,
-  [valueType.int16]: 2,
-  [valueType.uint16]: 2,
-  [valueType.int32]: 4,
-  [valueType.uint32]: 4,
-  [valueType.int64]: 8,
-  [valueType.uint64]: 8,
-  [valueType.float]: 4,
-  [valueType.double]: 8,
-};
+/** By type, the bytes of its values; 0: the first byte of a value says it. */
+export const fixedBytes = new Uint8Array(valueType.time + 1);
+for (const [type, bytes] of [
+  [valueType.int8, 1],
+  [valueType.uint8, 1],
+  [valueType.int16, 2],
+  [valueType.uint16, 2],
+  [valueType.int32, 4],
+  [valueType.uint32, 4],
+  [valueType.int64, 8],
+  [valueType.uint64, 8],
+  [valueType.float, 4],
+  [valueType.double, 8],
+] as const) {
+  fixedBytes[type] = bytes;
+}
 
 /**
  * The length in bytes of the value at `from`, for any type but `string`.
  * @throws RangeError if no value of the type has that length
  */
 export function valueBytes(type: number, source: DataView, from: number): number {
-  const size = sizes[type];
-  if (size !== undefined) return size;
+  const size = fixedBytes[type] as number;
+  if (size > 0) return size;
   const length = source.getUint8(from);
   const lengths = type === valueType.time ? [0, 8, 12] : [0, 4, 7, 11];
   if (!lengths.includes(length)) throw new RangeError(`a date or time has a length of ${length}`);

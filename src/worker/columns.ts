@@ -1,5 +1,5 @@
 import { type CellKind, cellKind } from '../formats/cell-kind.ts';
-import type { Format } from '../formats/format.ts';
+import type { TextFormat } from '../formats/format.ts';
 import type { Column, ColumnType, IntegerTypeName } from '../wire/statement.ts';
 import { valueType } from './binary-values.ts';
 
@@ -72,21 +72,28 @@ const utf8Collations = [
 /** MariaDB adds this to the number of a collation for its variant with NO PAD. */
 const noPad = 1024;
 
-/**
- * The column as clients see it, and the kind of its cells; for binary rows also the encoding of its values (see `RowFormat`), else
- * null.
- */
-export function describeColumn(
-  definition: ColumnDefinition,
-  format: Format,
-  isBinary: boolean,
-): { column: Column; kind: CellKind; value: number | null } {
+/** A column as clients see it, and what its cells are. */
+export interface DescribedColumn {
+  readonly column: Column;
+  readonly kind: CellKind;
+  /** The encoding of its values in binary rows (see `RowFormat`); null: the rows are text. */
+  readonly value: number | null;
+}
+
+/** With the kind of cells that keeps the type of the column. */
+export function describeTyped(definition: ColumnDefinition, isBinary: boolean): DescribedColumn {
   const [columnType, kind] = describeType(definition);
   return {
     column: { name: definition.name, type: columnType, nullable: (definition.flags & notNullFlag) === 0 },
-    kind: format.cellKindOf(columnType, kind),
+    kind,
     value: isBinary ? typeOfValue(definition) | (definition.decimals << 8) : null,
   };
+}
+
+/** With the kind of cells that a format has. */
+export function describeColumn(definition: ColumnDefinition, format: TextFormat, isBinary: boolean): DescribedColumn {
+  const described = describeTyped(definition, isBinary);
+  return { ...described, kind: format.cellKindOf(described.column.type, described.kind) };
 }
 
 /**

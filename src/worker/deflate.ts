@@ -10,7 +10,7 @@ const deflateBytesMin = 1024;
  * @param level of zlib
  */
 export function deflated(batch: Batch, level: number): Batch {
-  const { buffer, length, rows } = batch;
+  const { buffer, length } = batch;
   if (length < deflateBytesMin) return batch;
   const text = new Uint8Array(buffer, 0, length);
   // With room for all of the output in one chunk, zlib does not have to join chunks.
@@ -26,5 +26,5 @@ export function deflated(batch: Batch, level: number): Batch {
       unneeded.push(chunk.buffer as ArrayBuffer);
     freeBuffers(unneeded);
   }
-  return { buffer: bytes.buffer as ArrayBuffer, length, rows, deflatedCrc };
+  return { ...batch, buffer: bytes.buffer as ArrayBuffer, deflatedCrc };
 }

@@ -12,7 +12,8 @@ import { type DriverError, emptyStatement, fileTrouble, notSentFailure, statemen
 import type { KernelStop } from './kernel.ts';
 import type { OkPacket } from './packets.ts';
 import { resultColumns } from './result-columns.ts';
-import { RowOutput, type RowOutputHost, type RowOutputListener, type RowSource } from './row-output.ts';
+import { RowOutput } from './row-output.ts';
+import type { RowOutputHost, RowOutputListener, RowSource } from './row-output-host.ts';
 import { mayHideEncoding, setsUnscoped } from './untracked.ts';
 
 const notUtf8 = causes.notUtf8();
@@ -162,8 +163,15 @@ export class Execution implements ResultSink, RowOutputListener {
     this.#failHere(causes.rowTooLarge(this.#host.limits.rowBytesMax));
   }
 
+  unrepresentable(cause: Cause): void {
+    this.#undeliverable ??= cause;
+    this.#output.dropRows();
+    if (this.#okPacket === null && !this.#isReported) this.#failRead(cause);
+  }
+
   ended(packet: OkPacket): void {
     this.#okPacket = packet;
+    this.#output.complete();
     this.rowCount = this.#output.rowCount;
     if (this.#undeliverable === null && this.#hasForeignText(packet)) this.#undeliverable = notUtf8;
     if (this.#undeliverable !== null) {

@@ -1,6 +1,8 @@
-import type { Format } from '../formats/format.ts';
+import type { Format, TextFormat } from '../formats/format.ts';
+import { isArrow } from '../formats/index.ts';
 import type { Column } from '../wire/statement.ts';
-import { type ColumnDefinition, describeColumn, isSentAlike, isSentInUtf8 } from './columns.ts';
+import { type ArrowRowFormat, arrowRowFormat } from './arrow/arrow-columns.ts';
+import { type ColumnDefinition, type DescribedColumn, describeTyped, isSentAlike, isSentInUtf8 } from './columns.ts';
 import { type RowFormat, rowKeys } from './row-format.ts';
 
 /** The columns of a result as clients see them, and how its rows are encoded. */
@@ -9,7 +11,7 @@ export interface ResultColumns {
   readonly areInUtf8: boolean;
   /** See `isSentAlike`. */
   readonly areSentAlike: boolean;
-  readonly format: RowFormat;
+  readonly format: RowFormat | ArrowRowFormat;
 }
 
 /** By definitions, which are the same array while they are cached, and then by the format of cells and rows. */
@@ -32,16 +34,25 @@ export function resultColumns(
 }
 
 function describe(definitions: readonly ColumnDefinition[], format: Format, isBinary: boolean): ResultColumns {
-  const described = definitions.map((definition) => describeColumn(definition, format, isBinary));
+  const described = definitions.map((definition) => describeTyped(definition, isBinary));
+  const values = isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null;
   return {
     columns: described.map(({ column }) => column),
     areInUtf8: definitions.every(isSentInUtf8),
     areSentAlike: definitions.every(isSentAlike),
-    format: {
-      kinds: Uint8Array.from(described, ({ kind }) => kind),
-      values: isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null,
-      layout: format.layout,
-      keys: format.hasKeys ? rowKeys(definitions.map(({ name }) => name)) : null,
-    },
+    format: isArrow(format) ? arrowRowFormat(described, format, values) : textRowFormat(described, format, values),
+  };
+}
+
+function textRowFormat(
+  described: readonly DescribedColumn[],
+  format: TextFormat,
+  values: Uint16Array | null,
+): RowFormat {
+  return {
+    kinds: Uint8Array.from(described, ({ column, kind }) => format.cellKindOf(column.type, kind)),
+    values,
+    layout: format.layout,
+    keys: format.hasKeys ? rowKeys(described.map(({ column }) => column.name)) : null,
   };
 }

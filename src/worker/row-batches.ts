@@ -18,6 +18,8 @@ export interface RowBatches {
    * @throws RangeError if a cell reaches past the end of the packet
    */
   append(source: Uint8Array, start: number, end: number): boolean;
+  /** No other rows follow: whatever is wrong with the current batch is found out now. */
+  complete(): void;
   /** Returns the current batch and starts a new one. Null if there are no rows. */
   take(): Batch | null;
   /** Must be the last call: others reuse its memory. */

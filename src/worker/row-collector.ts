@@ -1,17 +1,10 @@
-import { freeBuffers } from '../wire/free-buffers.ts';
-import { type Batch, rowEndsOffset } from '../wire/statement.ts';
-import { headerBytes, payloadBytesMax } from './kernel/shared/row-packet.ts';
+import type { Batch } from '../wire/statement.ts';
+import { headerBytes } from './kernel/shared/row-packet.ts';
 import { type KernelStop, kernel } from './kernel.ts';
+import { PacketCollector } from './packet-collector.ts';
 import type { RowBatches } from './row-batches.ts';
 import { batchBytes, RowEncoder } from './row-encoder.ts';
 import type { RowFormat } from './row-format.ts';
-
-const firstBufferBytes = 8 * 1024;
-/** A full batch, and what one call of the kernel adds to it. */
-const fullBufferBytes = 512 * 1024;
-/** A larger buffer, for a large row, is not kept for the next batch. */
-const keptBufferBytesMax = 1024 * 1024;
-const firstRows = 256;
 
 /** A batch of row packets, each with its header, and their ends (see `Batch`). */
 export interface CollectedBatch extends Batch {
@@ -27,10 +20,7 @@ export class RowCollector implements RowBatches {
   readonly #format: RowFormat;
   readonly #rowBytesMax: number;
   readonly #emit: (batch: CollectedBatch) => void;
-  #out: Buffer = Buffer.allocUnsafeSlow(firstBufferBytes);
-  #rowEnds = new Uint32Array(firstRows);
-  #length = 0;
-  #rows = 0;
+  readonly #packets = new PacketCollector();
   #textBytes = 0;
   #invalid = 0;
 
@@ -46,23 +36,16 @@ export class RowCollector implements RowBatches {
   }
 
   get rows(): number {
-    return this.#rows;
+    return this.#packets.rows;
   }
 
   encode(from: number, to: number, rowsMax: number): KernelStop {
-    const stop = kernel.encode(this.#format, from, to, 0, rowsMax - this.#rows, this.#rowBytesMax);
+    const stop = kernel.encode(this.#format, from, to, 0, rowsMax - this.rows, this.#rowBytesMax);
     const { rows, length, consumed } = kernel;
     this.#invalid |= kernel.takeInvalid();
     if (rows === 0) return stop;
-    if (this.#length > 0 && this.#length + consumed - from > batchBytes) this.#emitBatch();
-    this.#reserve(consumed - from, rows);
-    const { input } = kernel;
-    for (let at = from; at < consumed; ) {
-      at += headerBytes + input.readUIntLE(at, 3);
-      this.#rowEnds[this.#rows++] = this.#length + at - from;
-    }
-    input.copy(this.#out, this.#length, from, consumed);
-    this.#length += consumed - from;
+    this.#makeRoom(consumed - from);
+    this.#packets.add(kernel.input, from, consumed, rows);
     this.#textBytes += length;
     this.#emitIfFull();
     return stop;
@@ -78,65 +61,36 @@ export class RowCollector implements RowBatches {
     this.#invalid |= encoder.invalid;
     encoder.release();
     if (!fits) return false;
-    const bytes = headerBytes + end - start;
-    if (this.#length > 0 && this.#length + bytes > batchBytes) this.#emitBatch();
-    this.#reserve(bytes, 1);
-    // The length of a longer row follows from its end.
-    this.#out.writeUIntLE(Math.min(end - start, payloadBytesMax), this.#length, headerBytes);
-    this.#out.set(source.subarray(start, end), this.#length + headerBytes);
-    this.#length += bytes;
-    this.#rowEnds[this.#rows++] = this.#length;
+    this.#makeRoom(headerBytes + end - start);
+    this.#packets.addPayload(source, start, end);
     this.#textBytes += textBytes;
     this.#emitIfFull();
     return true;
   }
 
+  complete(): void {}
+
   take(): CollectedBatch | null {
-    if (this.#rows === 0) return null;
-    const [length, rows, textBytes] = [this.#length, this.#rows, this.#textBytes];
-    const offset = rowEndsOffset(length);
-    const bytes = Buffer.allocUnsafeSlow(offset + rows * Uint32Array.BYTES_PER_ELEMENT);
-    this.#out.copy(bytes, 0, 0, length);
-    bytes.fill(0, length, offset);
-    const buffer = bytes.buffer as ArrayBuffer;
-    new Uint32Array(buffer, offset, rows).set(this.#rowEnds.subarray(0, rows));
-    this.#length = 0;
-    this.#rows = 0;
+    if (this.rows === 0) return null;
+    const textBytes = this.#textBytes;
     this.#textBytes = 0;
-    if (this.#out.length > keptBufferBytesMax) this.#replaceOut(Buffer.allocUnsafeSlow(firstBufferBytes));
-    return { buffer, length, rows, textBytes };
+    return { ...this.#packets.take(), textBytes };
   }
 
   release(): void {
-    freeBuffers([this.#out.buffer as ArrayBuffer]);
+    this.#packets.release();
   }
 
-  #replaceOut(out: Buffer): void {
-    freeBuffers([this.#out.buffer as ArrayBuffer]);
-    this.#out = out;
+  #makeRoom(bytes: number): void {
+    if (this.#packets.length > 0 && this.#packets.length + bytes > batchBytes) this.#emitBatch();
   }
 
   #emitIfFull(): void {
-    if (this.#length >= batchBytes) this.#emitBatch();
+    if (this.#packets.length >= batchBytes) this.#emitBatch();
   }
 
   #emitBatch(): void {
     const batch = this.take();
     if (batch !== null) this.#emit(batch);
-  }
-
-  #reserve(bytes: number, rows: number): void {
-    if (this.#length + bytes > this.#out.length) {
-      const grown = Buffer.allocUnsafeSlow(
-        Math.max(this.#length + bytes, Math.min(fullBufferBytes, this.#out.length * 4)),
-      );
-      this.#out.copy(grown, 0, 0, this.#length);
-      this.#replaceOut(grown);
-    }
-    if (this.#rows + rows > this.#rowEnds.length) {
-      const grown = new Uint32Array(Math.max(this.#rows + rows, this.#rowEnds.length * 2));
-      grown.set(this.#rowEnds.subarray(0, this.#rows));
-      this.#rowEnds = grown;
-    }
   }
 }

@@ -238,6 +238,8 @@ export class RowEncoder implements RowBatches {
     this.#length += bytes.length;
   }
 
+  complete(): void {}
+
   take(): Batch | null {
     if (this.#rows === 0) return null;
     const used = rowEndsOffset(this.#length) + this.#rows * Uint32Array.BYTES_PER_ELEMENT;

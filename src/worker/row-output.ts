@@ -1,7 +1,9 @@
+import type { Cause } from '../wire/failures.ts';
 import type { KeepRequest, KeptBatch } from '../wire/kept-rows.ts';
-import type { ColumnsRef, FromWorker, StatementUpdate, WorkerLimits } from '../wire/messages.ts';
-import type { UserSpillUsage } from '../wire/spill-usage.ts';
-import type { Batch, Column, GzipRequest, StatementRequest } from '../wire/statement.ts';
+import type { StatementUpdate } from '../wire/messages.ts';
+import type { Batch, Column, StatementRequest } from '../wire/statement.ts';
+import { ArrowBatches } from './arrow/arrow-batches.ts';
+import type { ArrowRowFormat } from './arrow/arrow-columns.ts';
 import type { BatchDelivery } from './batch-delivery.ts';
 import { deflated } from './deflate.ts';
 import { Delivery } from './delivery.ts';
@@ -14,6 +16,7 @@ import type { RowBatches } from './row-batches.ts';
 import { RowCollector } from './row-collector.ts';
 import { RowEncoder } from './row-encoder.ts';
 import type { RowFormat } from './row-format.ts';
+import type { RowOutputHost, RowOutputListener, RowSource } from './row-output-host.ts';
 
 /** A smaller batch is copied to the main thread; transferring its memory would cost more. */
 const transferBytesMin = 16 * 1024;
@@ -26,33 +29,6 @@ const fromDiskDetails = { fromDisk: true } as const;
 /** The part of an update that is not columns or rows. */
 type UpdateDetails = Omit<StatementUpdate, 'type' | 'statement' | 'columns' | 'batch'>;
 
-/** The connection that the rows come from. */
-export interface RowSource {
-  pause(): void;
-  resume(): void;
-  /** Drops the large row that is being received. */
-  dropLarge(): void;
-}
-
-/** The executor of the statement. */
-export interface RowOutputHost {
-  readonly limits: Pick<WorkerLimits, 'rowBytesMax' | 'columnsMax' | 'spill'>;
-  readonly spillUsage: UserSpillUsage;
-  /** @param transfer memory that is transferred instead of copied */
-  post(message: StatementUpdate | (FromWorker & { type: 'large_row' | 'unwritten' }), transfer?: ArrayBuffer): void;
-  readonly columnsRefs: { refTo(columns: readonly Column[]): ColumnsRef };
-}
-
-/** The statement whose rows are sent. */
-export interface RowOutputListener {
-  readonly number: number;
-  rowTooLarge(): void;
-  /** Rows that were written to disk, or were to be, are lost. */
-  rowsLost(error: NodeJS.ErrnoException): void;
-  /** All rows that were on disk at the end of the statement have been delivered. */
-  rowsDelivered(): void;
-}
-
 /**
  * Sends the columns and rows of one statement to the main thread: encodes rows, gathers them in batches, and decides when a batch
  * is due. `Delivery` then sends it as far as the reader's credit goes.
@@ -61,7 +37,8 @@ export class RowOutput implements KeptDeliveryHost, LargeRowHost {
   readonly #owner: RowOutputListener;
   readonly #source: RowSource;
   readonly #host: RowOutputHost;
-  readonly #gzip: GzipRequest | null;
+  readonly #gzipLevel: number;
+  readonly #pageRows: number;
   /** null: the rows are sent to the reader. */
   readonly #keep: KeepRequest | null;
   #creditBytes: number;
@@ -71,6 +48,8 @@ export class RowOutput implements KeptDeliveryHost, LargeRowHost {
   #columns: readonly Column[] | null = null;
   #areColumnsReported = false;
   #sentRows = 0;
+  /** Whether the rows of a batch can be divided between pages. */
+  #areDivisible: boolean;
   #encoder: RowBatches | null = null;
   readonly #largeRow = new LargeRow(this);
   /** The delivery has paused the connection. */
@@ -78,7 +57,7 @@ export class RowOutput implements KeptDeliveryHost, LargeRowHost {
   readonly #flushTimer: FlushTimer;
 
   constructor(
-    { creditBytes, creditRows, gzip, keep }: StatementRequest,
+    { creditBytes, creditRows, gzipLevel, pageRows, keep }: StatementRequest,
     owner: RowOutputListener,
     source: RowSource,
     host: RowOutputHost,
@@ -86,7 +65,9 @@ export class RowOutput implements KeptDeliveryHost, LargeRowHost {
     this.#owner = owner;
     this.#source = source;
     this.#host = host;
-    this.#gzip = keep === null ? gzip : null;
+    this.#gzipLevel = keep === null ? gzipLevel : 0;
+    this.#pageRows = pageRows;
+    this.#areDivisible = this.#gzipLevel === 0;
     this.#keep = keep;
     this.#flushTimer = new FlushTimer(keep !== null, () => this.#flush());
     this.#creditBytes = creditBytes;
@@ -130,12 +111,17 @@ export class RowOutput implements KeptDeliveryHost, LargeRowHost {
   }
 
   /** Rows follow. Without this call, they are dropped. */
-  start(format: RowFormat, columns: KeptColumns): void {
+  start(format: RowFormat | ArrowRowFormat, columns: KeptColumns): void {
     const { rowBytesMax } = this.#host.limits;
-    if (this.#keep === null) {
-      this.#encoder = new RowEncoder(format, rowBytesMax, (batch) => this.#send(batch));
+    const send = (batch: Batch): void => this.#send(batch);
+    if (!('layout' in format)) {
+      const failed = (cause: Cause): void => this.#owner.unrepresentable(cause);
+      this.#encoder = new ArrowBatches(format, rowBytesMax, send, failed);
+      this.#areDivisible = false;
+    } else if (this.#keep === null) {
+      this.#encoder = new RowEncoder(format, rowBytesMax, send);
     } else {
-      this.#encoder = new RowCollector(format, rowBytesMax, (batch) => this.#send(batch));
+      this.#encoder = new RowCollector(format, rowBytesMax, send);
       this.#delivery = new KeptDelivery(this.#keep, columns, this.#creditBytes, this);
     }
     this.#flushTimer.start(this.#sentRows === 0);
@@ -203,6 +189,11 @@ export class RowOutput implements KeptDeliveryHost, LargeRowHost {
       },
       batch !== null && batch.buffer.byteLength >= transferBytesMin ? batch.buffer : undefined,
     );
+  }
+
+  /** No other rows follow: whatever is wrong with the last of them is reported now. */
+  complete(): void {
+    this.#encoder?.complete();
   }
 
   /** The rows that have not been sent. Later ones are dropped. */
@@ -297,11 +288,11 @@ export class RowOutput implements KeptDeliveryHost, LargeRowHost {
     if (!this.#isPaused && !this.#largeRow.isRequested) this.#source.resume();
   }
 
-  /** The most rows of the current batch. A compressed batch ends where a page does, so that full pages consist of whole batches. */
+  /** The most rows of the current batch. One that cannot be divided ends where a page does, so that full pages consist of whole batches. */
   get #batchRowsMax(): number {
     const wanted = this.#delivery?.rowsWanted ?? this.#creditRows;
-    if (this.#gzip === null) return wanted;
-    return Math.min(wanted, this.#gzip.pageRows - (this.#sentRows % this.#gzip.pageRows));
+    if (this.#areDivisible) return wanted;
+    return Math.min(wanted, this.#pageRows - (this.#sentRows % this.#pageRows));
   }
 
   #afterRows(): void {
@@ -332,7 +323,7 @@ export class RowOutput implements KeptDeliveryHost, LargeRowHost {
   }
 
   #packed(batch: Batch): Batch {
-    return this.#gzip === null ? batch : deflated(batch, this.#gzip.level);
+    return this.#gzipLevel === 0 ? batch : deflated(batch, this.#gzipLevel);
   }
 }
 

@@ -5,7 +5,7 @@ import { constants, crc32, deflateRawSync, gunzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { EncodedText } from '#src/http/encoded-text.js';
 import { HttpError, httpErrors } from '#src/http/http-error.js';
-import { replyEmpty, replyError, replyJson, replyPage, replyText } from '#src/http/reply.js';
+import { replyBody, replyEmpty, replyError, replyPage, replyText } from '#src/http/reply.js';
 
 t.test('text is plain UTF-8 with its length in bytes', async (t) => {
   const answer = await answered(t, (response) => replyText(response, 200, 'größe 😀'));
@@ -60,7 +60,7 @@ t.test('JSON is the parts in order and a newline, for any number and size of par
   ];
   for (const parts of bodies) {
     const expected = Buffer.concat([...parts, '\n'].map((part) => Buffer.from(part as string)));
-    const answer = await answered(t, (response) => replyJson(response, parts));
+    const answer = await answered(t, (response) => replyBody(response, parts));
     t.equal(answer.status, 200);
     t.equal(answer.headers['content-type'], 'application/json');
     t.equal(answer.headers['content-length'], `${expected.length}`);
@@ -78,7 +78,7 @@ t.test('an encoded text stands among other parts, compressed or not', async (t) 
     crc: crc32(rows),
   };
   const expected = `{${encoded.bytes}${rows}}\n`;
-  const plain = await answered(t, (response) => replyJson(response, ['{', encoded, rows, '}']));
+  const plain = await answered(t, (response) => replyBody(response, ['{', encoded, rows, '}']));
   t.equal(plain.headers['content-length'], `${Buffer.byteLength(expected)}`);
   t.ok(plain.body.toString() === expected);
   for (const asGzip of [true, false, true]) {
@@ -96,7 +96,7 @@ t.test('the answer to HEAD has the length of the body and no body', async (t) =>
 
 t.test('an answer to a client that disconnected does no harm', async (t) => {
   for (const reply of [
-    (response: ServerResponse) => replyJson(response, ['x'.repeat(1_000_000)]),
+    (response: ServerResponse) => replyBody(response, ['x'.repeat(1_000_000)]),
     (response: ServerResponse) => replyText(response, 200, 'ok'),
     (response: ServerResponse) => replyEmpty(response),
   ]) {

@@ -105,7 +105,8 @@ t.test('the statement is handed over with as much credit as the buffer has room'
     traits: undefined,
     creditBytes: 10_000,
     creditRows: 100,
-    gzip: null,
+    gzipLevel: 0,
+    pageRows: 10,
     keep: null,
   });
   stage.query.cancel(causes.cancelled());

@@ -25,7 +25,8 @@ export const request: StatementRequest = {
   ...statement('SELECT 1'),
   creditBytes: 1_000,
   creditRows: 10,
-  gzip: null,
+  gzipLevel: 0,
+  pageRows: 10,
   keep: null,
 };
 export const outcome: Outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };

@@ -2,7 +2,7 @@
 
 import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
 import { formats } from '#src/formats/index.js';
-import type { FormatName } from '#src/wire/statement.js';
+import type { TextFormatName } from '#src/wire/statement.js';
 import { type RowFormat, rowKeys } from '#src/worker/row-format.js';
 import { invalidText, pick, type Random, randomBytes } from './random.ts';
 
@@ -12,7 +12,7 @@ export type Cell = Uint8Array | null;
 export const allKinds: readonly CellKind[] = Object.values(cellKind).filter((kind) => kind < cellKind.csvText);
 /** Those of cells that are not all strings. */
 export const typedKinds = allKinds.filter((kind) => kind < cellKind.quotedNumber);
-export const allFormats: readonly FormatName[] = [
+export const allFormats: readonly TextFormatName[] = [
   'json',
   'json, large integers as strings',
   'json strings',
@@ -25,7 +25,7 @@ export function keyOf(column: number): string {
 }
 
 /** Rows of the text protocol, with cells of these kinds. */
-export function textFormat(kinds: readonly CellKind[], cells: FormatName = 'json'): RowFormat {
+export function textFormat(kinds: readonly CellKind[], cells: TextFormatName = 'json'): RowFormat {
   const { layout, hasKeys } = formats[cells];
   const keys = hasKeys ? rowKeys(kinds.map((_, column) => keyOf(column))) : null;
   return { kinds: Uint8Array.from(kinds), values: null, layout, keys };
@@ -84,11 +84,11 @@ export function randomCell(random: Random, kind: CellKind): Cell {
 }
 
 /** The JSON of a row. */
-export function referenceRow(kinds: readonly CellKind[], row: readonly Cell[], cells: FormatName = 'json'): string {
+export function referenceRow(kinds: readonly CellKind[], row: readonly Cell[], cells: TextFormatName = 'json'): string {
   return `[${row.map((cell, column) => referenceCell(kinds[column] as CellKind, cell, cells)).join(',')}]`;
 }
 
-export function referenceCell(kind: CellKind, cell: Cell, cells: FormatName = 'json'): string {
+export function referenceCell(kind: CellKind, cell: Cell, cells: TextFormatName = 'json'): string {
   const none = cells === 'json strings, NULL too' ? '"NULL"' : 'null';
   if (cell === null) return none;
   const bytes = Buffer.from(cell);

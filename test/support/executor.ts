@@ -101,7 +101,8 @@ export class Peer {
       options: isPlain ? null : options,
       after: 'keep',
       keep: null,
-      gzip: null,
+      gzipLevel: 0,
+      pageRows: 10_000,
       ...credit,
       ...others,
     });

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Connection, createConnection } from 'mysql2/promise';
 import t, { type Test } from 'tap';
 import { formats } from '#src/formats/index.js';
-import { type Batch, type FormatName, rowEndsOffset } from '#src/wire/statement.js';
+import { type Batch, rowEndsOffset, type TextFormatName } from '#src/wire/statement.js';
 import { StatementAnswer } from '#src/worker/answers.js';
 import { type ColumnDefinition, describeColumn } from '#src/worker/columns.js';
 import { kernel, kernelStop } from '#src/worker/kernel.js';
@@ -409,7 +409,12 @@ async function answerTo(server: DatabaseServer, connection: Connection, run: () 
   return rows;
 }
 
-function encode({ definitions, payloads }: Rows, cells: FormatName, isBinary: boolean, byKernel: boolean): string[] {
+function encode(
+  { definitions, payloads }: Rows,
+  cells: TextFormatName,
+  isBinary: boolean,
+  byKernel: boolean,
+): string[] {
   const described = definitions.map((definition) => describeColumn(definition, formats[cells], isBinary));
   const format: RowFormat = {
     kinds: Uint8Array.from(described, ({ kind }) => kind),

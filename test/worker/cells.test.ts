@@ -1,11 +1,11 @@
 import t from 'tap';
 import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
 import { formats } from '#src/formats/index.js';
-import type { FormatName } from '#src/wire/statement.js';
+import type { TextFormatName } from '#src/wire/statement.js';
 import { cellGrowthMax, cellOverheadMax, writeCell } from '#src/worker/cells.js';
 
 /** Writes one cell into a target with exactly the space that the encoder reserves. */
-function write(kind: CellKind, bytes: Uint8Array, cells: FormatName = 'json'): string {
+function write(kind: CellKind, bytes: Uint8Array, cells: TextFormatName = 'json'): string {
   const room = bytes.length * cellGrowthMax + cellOverheadMax;
   const out = Buffer.alloc(room + 8, 0x7e);
   const end = writeCell(kind, out, 0, bytes, 0, bytes.length, formats[cells].layout.nullCell);

@@ -277,7 +277,7 @@ for (const server of await sharedServers()) {
       const sql = `SELECT * FROM (${numbers(total)}) AS n ORDER BY i`;
       const plain = await peer.run(sql);
       const before = peer.messages.length;
-      const zipped = await peer.run(sql, { gzip: { level: 1, pageRows } });
+      const zipped = await peer.run(sql, { gzipLevel: 1, pageRows });
       t.equal(zipped.rows, total);
       t.ok(zipped.batches.join() === plain.batches.join(), 'the text is the same');
       t.ok(zipped.bytes < plain.bytes / 5, `${zipped.bytes} bytes instead of ${plain.bytes}`);
@@ -289,7 +289,7 @@ for (const server of await sharedServers()) {
         rows += message.batch.rows;
       }
       t.equal(across, 0);
-      t.equal((await peer.run('SELECT 1', { gzip: { level: 9, pageRows } })).batches.join(), '[1]');
+      t.equal((await peer.run('SELECT 1', { gzipLevel: 9, pageRows })).batches.join(), '[1]');
     });
 
     await t.test('only the first of several result sets is kept, and the statement fails', async (t) => {

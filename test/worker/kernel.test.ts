@@ -1,7 +1,7 @@
 import t from 'tap';
 import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
 import { formats } from '#src/formats/index.js';
-import type { FormatName } from '#src/wire/statement.js';
+import type { TextFormatName } from '#src/wire/statement.js';
 import { cellGrowthMax, cellOverheadMax, writeCell } from '#src/worker/cells.js';
 import { outputBytes } from '#src/worker/kernel/shared/sizes.js';
 import { headroomBytes, Kernel, type KernelStop, kernelStop, readBytes } from '#src/worker/kernel.js';
@@ -370,7 +370,7 @@ function encodeAll(
   kinds: readonly CellKind[],
   bytes: Uint8Array,
   rows: readonly (readonly Cell[])[],
-  cells: FormatName = 'json',
+  cells: TextFormatName = 'json',
 ): { rows: string[]; left: number } {
   const format = textFormat(kinds, cells);
   kernel.input.set(bytes, inputBytes - bytes.length);
@@ -409,7 +409,7 @@ function isWideBits(kind: CellKind, cell: Cell): boolean {
 }
 
 /** The row as the plain JavaScript functions for cells write it. */
-function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: FormatName = 'json'): string {
+function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: TextFormatName = 'json'): string {
   const nullBytes = formats[cells].layout.nullCell;
   const written = row.map((cell, column) => {
     if (cell === null) return Buffer.from(nullBytes).toString();
@@ -420,7 +420,7 @@ function plainRow(kinds: readonly CellKind[], row: readonly Cell[], cells: Forma
 }
 
 /** The rows by code that no encoder here uses: mysql2's parsers, the platform's decoder and its JSON. */
-function mysql2Rows(kinds: readonly CellKind[], bytes: Buffer, cells: FormatName): string[] {
+function mysql2Rows(kinds: readonly CellKind[], bytes: Buffer, cells: TextFormatName): string[] {
   const definitions = kinds.map(() => text);
   const none = cells === 'json strings, NULL too' ? '"NULL"' : 'null';
   const read = rowReader(definitions, (field) => cellText(kinds[Number(field.name)] as CellKind, field) ?? none);

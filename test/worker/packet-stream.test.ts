@@ -120,7 +120,8 @@ class ByExecution extends Reading {
       options,
       after: 'keep',
       keep: null,
-      gzip: null,
+      gzipLevel: 0,
+      pageRows: 10_000,
     } as const;
     this.execution = new Execution(
       { ...statement, creditBytes, creditRows },

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { type CellKind, cellKind } from '#src/formats/cell-kind.js';
-import { type Batch, type FormatName, rowEndsOffset } from '#src/wire/statement.js';
+import { type Batch, rowEndsOffset, type TextFormatName } from '#src/wire/statement.js';
 import { headroomBytes, kernel, kernelStop, readBytes } from '#src/worker/kernel.js';
 import { batchBytes, RowEncoder } from '#src/worker/row-encoder.js';
 import { framed, packetHeaderBytes } from '../support/answer-packets.ts';
@@ -24,7 +24,7 @@ class Encoding {
   readonly batches: Batch[] = [];
   readonly #copies: Buffer[] = [];
 
-  constructor(kinds: readonly CellKind[], rowBytesMax = noLimit, cells: FormatName = 'json') {
+  constructor(kinds: readonly CellKind[], rowBytesMax = noLimit, cells: TextFormatName = 'json') {
     this.encoder = new RowEncoder(textFormat(kinds, cells), rowBytesMax, (batch) => this.#keep(batch));
   }
 
@@ -407,7 +407,11 @@ t.test('a cell that reaches past its packet is an error and does not read past i
 });
 
 /** Encodes with the plain encoder alone. */
-function appendAll(kinds: readonly CellKind[], rows: readonly (readonly Cell[])[], cells: FormatName = 'json'): string {
+function appendAll(
+  kinds: readonly CellKind[],
+  rows: readonly (readonly Cell[])[],
+  cells: TextFormatName = 'json',
+): string {
   const encoding = new Encoding(kinds, noLimit, cells);
   for (const row of rows) if (!encoding.append(row)) throw new Error('the row was refused');
   return encoding.finish().join();
@@ -417,7 +421,7 @@ function isSame(
   encoded: string,
   rows: readonly (readonly Cell[])[],
   kinds: readonly CellKind[],
-  cells: FormatName = 'json',
+  cells: TextFormatName = 'json',
 ): boolean {
   return encoded === rows.map((row) => referenceRow(kinds, row, cells)).join(',');
 }

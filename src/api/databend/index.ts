@@ -9,6 +9,7 @@ import type { Tombstone } from '../../tombstones.ts';
 import type { Api, ApiServices } from '../api.ts';
 import type { PostDialect } from '../posts.ts';
 import { type RemovedQueryReplies, unknownQuery } from '../query-routes.ts';
+import { arrowRows, wantsArrow } from './arrow-page.ts';
 import { ClientSessions, type ClientSessionVerb } from './client-sessions.ts';
 import { FinalSessions } from './final-sessions.ts';
 import { type DatabendBody, databendBodies, requestOf } from './request.ts';
@@ -80,12 +81,14 @@ export class DatabendApi implements Api, PostDialect<DatabendBody>, RemovedQuery
     const client = clientOf(headers.cookie);
     const { request, session } = requestOf(body, { user, client, tokens: this.#server.tokens });
     const { sql, traits, resultTimeoutSecs } = request;
+    const isArrow = wantsArrow(headers.accept, session);
     const replies = new DatabendReplies(this.#server, {
       ...{ user, session, sql, traits, resultTimeoutSecs },
       readsFinalAlone: /^databend-py\b/i.test(headers['user-agent'] ?? ''),
+      isArrow,
     });
     return {
-      request,
+      request: isArrow ? { ...request, format: arrowRows } : request,
       keptBytes: replies.heapBytes,
       // Clients may cancel a query by the id that they have given to it.
       id: key,

@@ -1,4 +1,4 @@
-import type { BodyParts, Reply } from '../../http/reply.ts';
+import type { Reply } from '../../http/reply.ts';
 import type { Page, Progress, QueryStats, Snapshot } from '../../query/pages.ts';
 import type { QueryState } from '../../query/state.ts';
 import type { Tombstone } from '../../tombstones.ts';
@@ -8,10 +8,12 @@ import { firstWordOf, mentionsRollup, type SqlTraits, traitsOf } from '../../wir
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { aroundRows, type QueryFacts, type QueryReplies } from '../replies.ts';
 import { aroundSchema, type Schema, Schemas } from '../schemas.ts';
+import { arrowPage } from './arrow-page.ts';
 import { type ClientSession, type SessionTokens, sessionAfter, sessionWithoutPinned } from './session.ts';
 import { timezoneOf } from './timezone.ts';
 import { typeName } from './types.ts';
 import { finalUri, killUri, pageUri, statsUri } from './uris.ts';
+import { versionHeader } from './version.ts';
 
 /** Properties of the server that stand in every answer. */
 export interface DatabendServer {
@@ -57,6 +59,8 @@ export interface RepliesOptions {
    * (`wait_until_has_schema`), which keeps its session where one is null.
    */
   readonly readsFinalAlone: boolean;
+  /** Rows are sent in Arrow. */
+  readonly isArrow: boolean;
 }
 
 /** Answers about one query. */
@@ -73,6 +77,7 @@ export class DatabendReplies implements QueryReplies {
   readonly #resultTimeoutSecs: number;
   /** See `RepliesOptions`. */
   readonly readsFinalAlone: boolean;
+  readonly #isArrow: boolean;
   /** All that it can change is that a transaction is open, in which it has read. */
   readonly #beginsByReading: boolean;
   #hasReportedSession = false;
@@ -86,7 +91,7 @@ export class DatabendReplies implements QueryReplies {
 
   constructor(
     server: DatabendServer,
-    { user, session, sql, traits, resultTimeoutSecs, readsFinalAlone }: RepliesOptions,
+    { user, session, sql, traits, resultTimeoutSecs, readsFinalAlone, isArrow }: RepliesOptions,
   ) {
     this.#server = server;
     this.#user = user;
@@ -95,6 +100,7 @@ export class DatabendReplies implements QueryReplies {
     this.#settings = session.settings;
     this.#resultTimeoutSecs = resultTimeoutSecs ?? server.resultTimeoutMs / 1_000;
     this.readsFinalAlone = readsFinalAlone;
+    this.#isArrow = isArrow;
     const { firstWord, hasRollup } = traits ?? { firstWord: firstWordOf(sql), hasRollup: mentionsRollup(sql) };
     this.#counted = counted[firstWord ?? ''] ?? null;
     this.#mayRollUp = hasRollup;
@@ -117,6 +123,12 @@ export class DatabendReplies implements QueryReplies {
       return this.#reply(query, page, [...before, `["${count.rows}"]`, after], 1);
     }
     const [before, after] = this.#around(query, page, session, schemaOf(page.columns, this.#mayRollUp), nextUri);
+    // A page without rows may be one without columns, and clients take JSON as well.
+    if (this.#isArrow && page.rows.count > 0) {
+      const { body, headers } = arrowPage(page, [...before, after]);
+      const reply = this.#reply(query, page, body, page.rows.count);
+      return { ...reply, headers: { ...reply.headers, ...headers } };
+    }
     return this.#reply(query, page, aroundRows(before, page, after), page.rows.count);
   }
 
@@ -176,7 +188,7 @@ export class DatabendReplies implements QueryReplies {
     session: ClientSession | null,
     schema: Schema,
     nextUri: string | null,
-  ): [BodyParts, string] {
+  ): [readonly Schema[], string] {
     const failure = state.name === 'Failed' ? state.failure : null;
     // Nobody knows before there are columns, or the end.
     const hasResultSet = schema === '[]' && state.name === 'Running' ? null : schema !== '[]';
@@ -255,17 +267,6 @@ const autocommitOff = /^(?:0|off|false)$/i;
 
 function isPlainRead({ effect, locksRows }: SqlTraits): boolean {
   return effect === 'read' && !locksRows;
-}
-
-export function versionHeader(server: DatabendServer): Record<string, string> {
-  return { 'X-DATABEND-VERSION': versionOf(server) };
-}
-
-/** In the form that clients parse: three numbers, and what semver.org, version 2.0.0, allows behind them. */
-export function versionOf(server: DatabendServer): string {
-  const [, numbers, isMariadb] = /^(\d+\.\d+\.\d+)(.*mariadb)?/i.exec(server.version().replace(/^5\.5\.5-/, '')) ?? [];
-  // Before the database has been asked: what all of them are at least. MariaDB once hid its own numbers behind 5.5.5.
-  return numbers === undefined ? '5.7.0' : `${numbers}${isMariadb === undefined ? '' : '-MariaDB'}`;
 }
 
 /**

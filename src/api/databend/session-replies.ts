@@ -2,12 +2,22 @@ import type { Reply } from '../../http/reply.ts';
 import { InvalidRequestError } from '../invalid-request.ts';
 import { describeError, firstErrorOf, parseJson } from '../request.ts';
 import { validate } from './heartbeat.validator.ts';
-import { type DatabendServer, versionHeader, versionOf } from './response.ts';
+import type { DatabendServer } from './response.ts';
+import { versionHeader, versionOf } from './version.ts';
+
+/** Of the form in which pages are sent as Arrow. */
+const arrowResultVersion = 2;
 
 /** The answer to a login. There are no tokens: to open a connection later, the password itself is needed, which nobody keeps. */
 export function loginReply(server: DatabendServer, sessionId: string): Reply {
   return {
-    body: [JSON.stringify({ version: versionOf(server), session_id: sessionId })],
+    body: [
+      JSON.stringify({
+        version: versionOf(server),
+        session_id: sessionId,
+        server_max_arrow_result_version: arrowResultVersion,
+      }),
+    ],
     // The cookie identifies the client that owns the pinned sessions of this login.
     headers: {
       ...versionHeader(server),

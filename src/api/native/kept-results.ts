@@ -13,9 +13,9 @@ import type { KeptResult } from '../../results/kept-result.ts';
 import type { AnswerWriter } from '../answer-writer.ts';
 import type { ApiServices } from '../api.ts';
 import type { Authenticator } from '../authenticator.ts';
-import type { WholeFormat } from '../whole-format.ts';
+import type { FileFormat } from '../whole-format.ts';
 import { resultReply, resultsReply, rowsReplies } from './kept-response.ts';
-import { wholeFormatByName } from './whole-formats.ts';
+import { fileFormatByName } from './whole-formats.ts';
 
 interface Found {
   readonly query: Query;
@@ -52,7 +52,7 @@ export class KeptResultRoutes {
     const { params, response, search } = exchange;
     const [name = ''] = params;
     const dot = name.lastIndexOf('.');
-    const format = dot < 0 ? null : wholeFormatByName(name.slice(dot + 1), search);
+    const format = dot < 0 ? null : fileFormatByName(name.slice(dot + 1), search);
     const { query, result } = await this.#find(exchange, format === null ? name : name.slice(0, dot));
     if (format === null) {
       this.#answers.write(query.identity.owner, response, resultReply(query, result));
@@ -87,7 +87,7 @@ export class KeptResultRoutes {
     query.keeping?.pages.readRows(from, count, reader);
   }
 
-  async #file({ request, response }: Exchange, query: Query, result: KeptResult, format: WholeFormat): Promise<void> {
+  async #file({ request, response }: Exchange, query: Query, result: KeptResult, format: FileFormat): Promise<void> {
     const { id } = query.identity;
     if (query.isRunning) {
       throw httpErrors.conflict(
@@ -101,8 +101,7 @@ export class KeptResultRoutes {
     const withStrings = result.manifest.pages.format === 'json, large integers as strings';
     const path = await result.file(format.fileName, {
       format: withStrings ? format.rowsWithStrings : format.rows,
-      head: format.head(snapshot.columns),
-      tail: format.tail(snapshot, result.rows),
+      content: format.content(snapshot, result.rows),
     });
     if (response.destroyed) throw new RequestAbortedError('the client went away before its file was made');
     const reservation = this.#requestMemory.reserve(query.identity.owner, fileMemoryBytes);

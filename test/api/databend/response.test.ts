@@ -27,7 +27,7 @@ const query = { identity: { id: 'abc', sessionId: 'def', owner: 'ann' }, session
 const session = { settings: {} };
 
 function replies(sql: string): DatabendReplies {
-  return new DatabendReplies(server, { user: 'ann', session, sql, readsFinalAlone: false });
+  return new DatabendReplies(server, { user: 'ann', session, sql, readsFinalAlone: false, isArrow: false });
 }
 
 function pageOf(columns: readonly Column[]): Page {

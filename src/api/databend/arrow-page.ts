@@ -1,0 +1,41 @@
+import { arrowTypeOf } from '../../formats/arrow/arrow-type.ts';
+import { endOfStream, schemaMessage } from '../../formats/arrow/messages.ts';
+import { formats } from '../../formats/index.ts';
+import { EncodedText } from '../../http/encoded-text.ts';
+import type { Reply } from '../../http/reply.ts';
+import type { Page } from '../../query/pages.ts';
+import type { Schema } from '../schemas.ts';
+import type { ClientSession } from './session.ts';
+
+const contentType = 'application/vnd.apache.arrow.stream';
+
+/** The format of rows. Clients know neither durations nor Arrow's own type of JSON. */
+export const arrowRows = 'arrow, plain';
+
+/** Times by the clock of these zones are what clients show who are told that the zone is UTC. */
+const utc = /^(?:utc|system|[+-]00:00)$/i;
+
+/**
+ * Whether a client is sent Arrow: it accepts that, its timestamps need no conversion to UTC, and NULL is no text.
+ * @param accept of its POST
+ */
+export function wantsArrow(accept: string | undefined, { settings }: ClientSession): boolean {
+  if (accept?.includes(contentType) !== true || settings?.['format_null_as_str'] === '1') return false;
+  return utc.test(settings?.['time_zone'] ?? 'UTC');
+}
+
+/**
+ * A page as one stream of Arrow.
+ * @param answer the rest of the page as JSON, without rows: it is in the metadata of the schema
+ */
+export function arrowPage({ columns, rows }: Page, answer: readonly Schema[]): Reply {
+  const choices = formats[arrowRows];
+  const fields = columns.map(({ name, type }) => ({ name, type: arrowTypeOf(type, choices) }));
+  const header = answer
+    .map((part) => (part instanceof EncodedText ? Buffer.from(part.bytes).toString() : part))
+    .join('');
+  return {
+    body: [schemaMessage(fields, { response_header: header }), ...rows.pieces, endOfStream],
+    headers: { 'Content-Type': contentType },
+  };
+}

@@ -1,0 +1,158 @@
+import { fixedBytes } from '../binary-values.ts';
+import * as rowPacket from '../kernel/shared/row-packet.ts';
+import * as valueType from '../kernel/shared/value-type.ts';
+
+// V8 reads a constant of the own module faster than an imported one.
+const { binaryRowHeader, headerBytes, nullBitsOffset, nullPrefix, prefix2, prefix3, prefix8 } = rowPacket;
+
+/** See `RowFormat.values`. */
+const typeMask = 0xff;
+
+/** The length of a cell that is NULL. */
+export const nullCell = -1;
+
+/** The cells of one column: where the bytes of each lie. */
+export interface Cells {
+  readonly source: Buffer;
+  readonly view: DataView;
+  /** By row. */
+  readonly starts: Uint32Array;
+  /** By row; `nullCell` for NULL. Of dates and times of binary rows, without the byte that says it. */
+  readonly lengths: Int32Array;
+  readonly rows: number;
+}
+
+/** Row packets, one after the other, each with its header. */
+export interface RowPackets {
+  readonly source: Buffer;
+  /** By row, the end of its packet in `source`. */
+  readonly ends: Uint32Array;
+}
+
+/** The most cells for which memory is kept between two batches. */
+const keptCellsMax = 256 * 1024;
+let starts = new Uint32Array(0);
+let lengths = new Int32Array(0);
+
+/**
+ * Finds the cells of the rows `from` to `to`, by column. They are valid until the next call.
+ * @param values of the columns (see `RowFormat`); null: the rows are in the text protocol
+ * @throws RangeError if a cell reaches past the end of its packet
+ */
+export function findCells(
+  { source, ends }: RowPackets,
+  from: number,
+  to: number,
+  columns: number,
+  values: Uint16Array | null,
+): Cells[] {
+  const rows = to - from;
+  const count = rows * columns;
+  if (starts.length < count || starts.length > Math.max(keptCellsMax, count)) {
+    starts = new Uint32Array(count);
+    lengths = new Int32Array(count);
+  }
+  const view = new DataView(source.buffer, source.byteOffset, source.byteLength);
+  let at = from === 0 ? 0 : (ends[from - 1] as number);
+  for (let row = 0; row < rows; row++) {
+    const end = ends[from + row] as number;
+    // A row of 16 MiB or more has its header in front of the whole.
+    const start = at + headerBytes;
+    if (values === null) findInText(source, view, start, end, row, rows, columns);
+    else findInBinary(source, view, start, end, row, rows, values);
+    at = end;
+  }
+  return Array.from({ length: columns }, (_, column) => ({
+    source,
+    view,
+    starts: starts.subarray(column * rows, (column + 1) * rows),
+    lengths: lengths.subarray(column * rows, (column + 1) * rows),
+    rows,
+  }));
+}
+
+function findInText(
+  source: Buffer,
+  view: DataView,
+  start: number,
+  end: number,
+  row: number,
+  rows: number,
+  columns: number,
+): void {
+  let at = start;
+  let cell = row;
+  for (let column = 0; column < columns; column++, cell += rows) {
+    let length = source[at++] as number;
+    if (length >= nullPrefix) {
+      if (length === nullPrefix) {
+        lengths[cell] = nullCell;
+        continue;
+      }
+      length = longLength(view, at, length);
+      at += lengthBytes;
+    }
+    starts[cell] = at;
+    lengths[cell] = length;
+    at += length;
+  }
+  if (at > end) throw pastEnd();
+}
+
+function findInBinary(
+  source: Buffer,
+  view: DataView,
+  start: number,
+  end: number,
+  row: number,
+  rows: number,
+  values: Uint16Array,
+): void {
+  const columns = values.length;
+  let at = start + 1 + ((columns + nullBitsOffset + 7) >> 3);
+  if (source[start] !== binaryRowHeader || at > end) throw new RangeError('a packet is not a binary row');
+  let cell = row;
+  for (let column = 0; column < columns; column++, cell += rows) {
+    const bit = column + nullBitsOffset;
+    if ((((source[start + 1 + (bit >> 3)] as number) >> (bit & 7)) & 1) === 1) {
+      lengths[cell] = nullCell;
+      continue;
+    }
+    const type = (values[column] as number) & typeMask;
+    let length = fixedBytes[type] as number;
+    if (length === 0) {
+      length = source[at++] as number;
+      if (length >= nullPrefix) {
+        if (length === nullPrefix || type !== valueType.string) throw new RangeError('a packet is not a binary row');
+        length = longLength(view, at, length);
+        at += lengthBytes;
+      }
+    }
+    starts[cell] = at;
+    lengths[cell] = length;
+    at += length;
+  }
+  if (at > end) throw pastEnd();
+}
+
+/** Of the length that was read last, after its first byte. */
+let lengthBytes = 0;
+
+function longLength(view: DataView, at: number, prefix: number): number {
+  if (prefix === prefix2) {
+    lengthBytes = 2;
+    return view.getUint16(at, true);
+  }
+  if (prefix === prefix3) {
+    lengthBytes = 3;
+    return view.getUint16(at, true) | (view.getUint8(at + 2) << 16);
+  }
+  if (prefix !== prefix8) throw new RangeError('a length has an unknown form');
+  lengthBytes = 8;
+  // More than 4 GiB reach past the end of any packet.
+  return view.getUint32(at + 4, true) === 0 ? view.getUint32(at, true) : Number.MAX_SAFE_INTEGER;
+}
+
+function pastEnd(): RangeError {
+  return new RangeError('a cell reaches past the end of its row packet');
+}

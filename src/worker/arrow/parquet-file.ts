@@ -1,0 +1,86 @@
+import { ReadableStream } from 'node:stream/web';
+import type { RecordBatch, WriterProperties } from 'parquet-wasm';
+import { endOfStream, schemaMessage } from '../../formats/arrow/messages.ts';
+import type { ArrowRowFormat } from './arrow-columns.ts';
+import type { RowPackets } from './cells.ts';
+import { recordBatch } from './record-batch.ts';
+
+type ParquetWasm = typeof import('parquet-wasm');
+
+/** The rows of a row group are held in memory until it is full. */
+const rowGroupRows = 256 * 1024;
+const rowGroupBytes = 32 * 1024 * 1024;
+
+const noPackets: RowPackets = { source: Buffer.alloc(0), ends: new Uint32Array(0) };
+
+/**
+ * A Parquet file, in pieces.
+ * @throws UnrepresentableError
+ */
+export async function* parquetFile(format: ArrowRowFormat, packets: Iterable<RowPackets>): AsyncGenerator<Uint8Array> {
+  // It takes some megabytes, which only those who ask for such files need.
+  const parquet = await import('parquet-wasm');
+  let failure: unknown = null;
+  const batches = recordBatches(parquet, format, packets);
+  const source = new ReadableStream<RecordBatch>(
+    {
+      pull(controller): void {
+        try {
+          const { value, done } = batches.next();
+          if (done === true) controller.close();
+          else controller.enqueue(value);
+        } catch (error) {
+          failure = error;
+          controller.error(error);
+        }
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  try {
+    const file = (await parquet.transformParquetStream(
+      source as unknown as globalThis.ReadableStream,
+      properties(parquet),
+    )) as unknown as ReadableStream<Uint8Array>;
+    yield* file;
+  } catch (error) {
+    // The library passes on the text of an error alone.
+    throw failure ?? (error instanceof Error ? error : new Error(String(error)));
+  } finally {
+    batches.return(undefined);
+  }
+}
+
+function* recordBatches(
+  parquet: ParquetWasm,
+  format: ArrowRowFormat,
+  packets: Iterable<RowPackets>,
+): Generator<RecordBatch, undefined> {
+  const schema = schemaMessage(format.columns);
+  const batchOf = (batch: RowPackets): RecordBatch => {
+    const { bytes } = recordBatch(format, batch, 0, batch.ends.length);
+    const table = parquet.Table.fromIPCStream(Buffer.concat([schema, bytes, endOfStream]));
+    try {
+      return table.recordBatch(0) as RecordBatch;
+    } finally {
+      table.free();
+    }
+  };
+  let isEmpty = true;
+  for (const batch of packets) {
+    isEmpty = false;
+    yield batchOf(batch);
+  }
+  // The schema is that of the first batch.
+  if (isEmpty) yield batchOf(noPackets);
+  return undefined;
+}
+
+function properties({ WriterPropertiesBuilder, Compression }: ParquetWasm): WriterProperties {
+  return new WriterPropertiesBuilder()
+    .setCompression(Compression.SNAPPY)
+    .setMaxRowGroupSize(rowGroupRows)
+    .setMaxRowGroupBytes(rowGroupBytes)
+    .setCreatedBy('sluice')
+    .build();
+}

@@ -1,0 +1,77 @@
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import type { PlacedBatch } from '../wire/kept-reading.ts';
+import { keptFiles, readIndex } from '../wire/kept-rows.ts';
+import { rowEndsOffset } from '../wire/statement.ts';
+import type { RowPackets } from './arrow/cells.ts';
+import type { KeptColumns } from './kept-file.ts';
+
+/** The rows on disk are not those that were written. */
+export class DamageError extends Error {
+  override readonly name = 'DamageError';
+}
+
+/**
+ * Reads the batches of a kept result. The calls block, since the threads that read kept results do nothing else: on libuv's
+ * threads, which all threads share, a read would wait for writes to the disk.
+ */
+export class KeptBatches {
+  readonly #folder: string;
+  readonly #file: number;
+
+  /** @throws Error of the file system */
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#file = openSync(join(folder, keptFiles.rows), 'r');
+  }
+
+  /**
+   * The packets of a batch.
+   * @throws DamageError if the bytes are not those that were written, or Error of the file system
+   */
+  read({ position, bytes: count, length, rows, crc }: PlacedBatch): RowPackets {
+    const source = Buffer.allocUnsafeSlow(count);
+    for (let done = 0; done < count; ) {
+      const bytesRead = readSync(this.#file, source, done, count - done, position + done);
+      if (bytesRead === 0) throw new DamageError('the file of its rows is shorter than what was written');
+      done += bytesRead;
+    }
+    if (crc32(source) !== crc) throw new DamageError('the checksum of its rows is wrong');
+    return { source, ends: new Uint32Array(source.buffer, rowEndsOffset(length), rows) };
+  }
+
+  /**
+   * The first batches of the index.
+   * @throws DamageError if it has fewer, or Error of the file system
+   */
+  placed(count: number): PlacedBatch[] {
+    const placed: PlacedBatch[] = [];
+    let position = 0;
+    for (const batch of readIndex(readFileSync(join(this.#folder, keptFiles.index))).slice(0, count)) {
+      placed.push({ ...batch, position });
+      position += batch.bytes;
+    }
+    if (placed.length < count) throw new DamageError('the index of its rows is shorter than what was written');
+    return placed;
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
+/** By folder, since pages of one result are read one after the other. The one that was used last comes last. */
+const knownColumns = new Map<string, KeptColumns>();
+const knownColumnsMax = 32;
+
+/** @throws Error of the file system */
+export function keptColumns(folder: string): KeptColumns {
+  let columns = knownColumns.get(folder);
+  knownColumns.delete(folder);
+  columns ??= JSON.parse(readFileSync(join(folder, keptFiles.columns), 'utf8')) as KeptColumns;
+  knownColumns.set(folder, columns);
+  const [oldest = folder] = knownColumns.keys();
+  if (knownColumns.size > knownColumnsMax) knownColumns.delete(oldest);
+  return columns;
+}
