@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import mysql from 'mysql2/promise';
 import t from 'tap';
+import { parseCsv } from '../support/csv.ts';
 import { figure } from '../support/form.ts';
 import { metric } from '../support/metrics.ts';
 import { connectTo, exchange, requestText } from '../support/raw-http.ts';
@@ -51,23 +52,6 @@ async function whole(
   const body = Buffer.concat(chunks);
   const { statusCode: status = 0, trailers, complete: isComplete } = response;
   return { status, headers: response.headers, trailers, body, text: body.toString(), isComplete };
-}
-
-/** The fields of a CSV file (RFC 4180); null for an empty field without quotes. */
-function parseCsv(text: string): (string | null)[][] {
-  const rows: (string | null)[][] = [];
-  const field = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n|$)/gy;
-  let row: (string | null)[] = [];
-  while (field.lastIndex < text.length) {
-    const found = field.exec(text);
-    if (found === null) throw new Error('this is not CSV');
-    const [, quoted, plain, end] = found;
-    row.push(quoted !== undefined ? quoted.replaceAll('""', '"') : plain === '' ? null : (plain ?? null));
-    if (end === ',') continue;
-    rows.push(row);
-    row = [];
-  }
-  return rows;
 }
 
 function parseTsv(text: string): (string | null)[][] {
