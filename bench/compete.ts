@@ -5,10 +5,13 @@ import { startContender } from './contenders/start.ts';
 import type { Measurement } from './figures.ts';
 import { measureDownload } from './measure/download.ts';
 import { measureFirstPage } from './measure/first-page.ts';
+import { measureKeptFile } from './measure/kept-file.ts';
+import { measureKeptPages } from './measure/kept-pages.ts';
+import { measureKeptResults } from './measure/kept-results.ts';
 import { measurePageAgain } from './measure/page-again.ts';
 import { measurePolls } from './measure/polls.ts';
 import { withUsage } from './measure/usage.ts';
-import type { Scenario, Variant } from './scenarios.ts';
+import type { Scenario } from './scenarios.ts';
 import type { ServerProcess } from './server-process.ts';
 import { judge, type Verdict } from './targets.ts';
 
@@ -22,6 +25,8 @@ export interface Result {
   readonly table: Readonly<Record<string, Measurement>>;
   readonly verdicts: readonly Verdict[];
 }
+
+const warmUpThemselves: ReadonlySet<Scenario['kind']> = new Set(['polls', 'kept pages', 'kept results']);
 
 /** Who takes part, by the name that the table gives it. */
 export type Field = ReadonlyMap<string, () => Promise<Contender>>;
@@ -76,16 +81,16 @@ async function play(
   const contenders = new Map<string, Contender>();
   try {
     for (const [name, start] of field) contenders.set(name, await start());
-    const variants = variantsOf(scenario);
-    // Once without counting, as a server runs for longer than it takes to be compiled. Polls have a way of their own.
-    const warmUps = scenario.kind === 'polls' ? 0 : 1;
+    const parts = partsOf(scenario, database);
+    // Once without counting, as a server runs for longer than it takes to be compiled.
+    const warmUps = warmUpThemselves.has(scenario.kind) ? 0 : 1;
     for (let round = -warmUps; round < rounds; round++) {
       for (const [name, contender] of contenders) {
-        for (const variant of round < 0 ? variants.slice(0, 1) : variants) {
-          const measurement = await measure(scenario, variant, contender, database);
+        for (const { label, measure } of round < 0 ? parts.slice(0, 1) : parts) {
+          const measurement = await measure(contender);
           if (round < 0) continue;
-          const label = variant.label === '' ? name : `${name}, ${variant.label}`;
-          measurements.set(label, [...(measurements.get(label) ?? []), measurement]);
+          const line = label === '' ? name : `${name}, ${label}`;
+          measurements.set(line, [...(measurements.get(line) ?? []), measurement]);
         }
       }
     }
@@ -94,32 +99,41 @@ async function play(
   }
 }
 
-/** One round of one contender. */
-export function measure(
-  scenario: Scenario,
-  variant: Variant,
-  contender: Contender,
-  database: DatabaseServer,
-): Promise<Measurement> {
-  return withUsage(contender.process, database, async () => {
-    switch (scenario.kind) {
-      case 'download':
-        return measureDownload(scenario, variant, contender);
-      case 'requests':
-        return contender.repeat(scenario);
-      case 'page again':
-        return measurePageAgain(scenario, sluiceOf(contender));
-      case 'first page':
-        return measureFirstPage(scenario, sluiceOf(contender));
-      case 'polls':
-        return measurePolls(scenario, sluiceOf(contender), database);
-    }
-  });
+/** What is measured of each contender in a round, and what the lines of the table add to the contender's name. */
+export interface Part {
+  readonly label: string;
+  measure(contender: Contender): Promise<Measurement>;
 }
 
-export function variantsOf(scenario: Scenario): readonly Variant[] {
-  const variants = scenario.kind === 'download' ? scenario.variants : undefined;
-  return variants ?? [{ label: '', times: 1, clients: 1 }];
+export function partsOf(scenario: Scenario, database: DatabaseServer): readonly Part[] {
+  const whole = (work: (contender: Contender) => Promise<Measurement>, label = ''): Part => ({
+    label,
+    measure: (contender) => withUsage(contender.process, database, () => work(contender)),
+  });
+  switch (scenario.kind) {
+    case 'download': {
+      const { variants = [{ label: '', times: 1, clients: 1 }] } = scenario;
+      return variants.map((variant) => whole((c) => measureDownload(scenario, variant, c), variant.label));
+    }
+    case 'requests':
+      return [whole((contender) => contender.repeat(scenario))];
+    case 'page again':
+      return [whole((contender) => measurePageAgain(scenario, sluiceOf(contender)))];
+    case 'first page':
+      return [whole((contender) => measureFirstPage(scenario, sluiceOf(contender)))];
+    case 'polls':
+      return [whole((contender) => measurePolls(scenario, sluiceOf(contender), database))];
+    // These keep results first, which is not counted.
+    case 'kept pages':
+      return [{ label: '', measure: (contender) => measureKeptPages(scenario, sluiceOf(contender), database) }];
+    case 'kept files':
+      return scenario.variants.map((variant) => ({
+        label: variant.label,
+        measure: (contender) => measureKeptFile(scenario, variant, sluiceOf(contender), database),
+      }));
+    case 'kept results':
+      return [{ label: '', measure: (contender) => measureKeptResults(scenario, sluiceOf(contender), database) }];
+  }
 }
 
 function sluiceOf(contender: Contender): ServerProcess {

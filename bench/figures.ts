@@ -21,6 +21,9 @@ export const figures = {
   p99AloneMs: { title: 'SELECT 1 p99 alone', show: milliseconds },
   p99AmongPollsMs: { title: 'SELECT 1 p99 meanwhile', show: milliseconds },
   p99AmongPollsRatio: { title: 'SELECT 1 p99 meanwhile / alone', show: (ratio) => ratio.toFixed(2) },
+  pageP99AloneMs: { title: 'page p99 alone', show: milliseconds },
+  pageP99BesideMs: { title: 'page p99 while others write', show: milliseconds },
+  pageP99Ratio: { title: 'page p99 while others write / alone', show: (ratio) => ratio.toFixed(2) },
   bytesPerConnection: { title: 'memory per idle connection', show: (bytes) => `${(bytes / 1_000).toFixed(1)} KB` },
   residentBytesPerPoll: { title: 'resident per poll', show: (bytes) => `${(bytes / 1_000).toFixed(1)} KB` },
   bytesPerPoll: { title: 'memory per poll', show: (bytes) => `${(bytes / 1_000).toFixed(1)} KB` },
@@ -35,7 +38,10 @@ export const figures = {
   /** CPU time of contender, database and client by the wall's. */
   busyCores: { title: 'busy cores', show: (cores) => cores.toFixed(2) },
   peakBytes: { title: 'peak memory', show: megabytes },
+  /** Memory in the last quarter of the time, by that in the first. */
+  memoryGrowth: { title: 'memory at the end / at the beginning', show: (ratio) => ratio.toFixed(2) },
   bytes: { title: 'body', show: megabytes },
+  bytesPerSecond: { title: 'throughput', show: (bytes) => `${megabytes(bytes)}/s` },
 } as const satisfies Record<string, FigureStyle>;
 
 export type FigureName = keyof typeof figures;

@@ -11,7 +11,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:f
 import type { Profiler, Runtime } from 'node:inspector';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { measure, variantsOf } from './compete.ts';
+import { partsOf } from './compete.ts';
 import { Sluice } from './contenders/sluice.ts';
 import { startDatabase } from './database.ts';
 import { type Scenario, scenarios } from './scenarios.ts';
@@ -45,7 +45,7 @@ async function run(scenario: Scenario, folder: string): Promise<void> {
     ]);
     const rounds = scenario.startAnew ? 1 : scenario.rounds;
     for (let round = 0; round < rounds; round++) {
-      for (const variant of variantsOf(scenario)) await measure(scenario, variant, sluice, database);
+      for (const part of partsOf(scenario, database)) await part.measure(sluice);
     }
   } finally {
     await database.stop();

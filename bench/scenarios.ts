@@ -73,7 +73,68 @@ export interface PollsScenario extends ScenarioBase {
   readonly seconds: number;
 }
 
-export type Scenario = DownloadScenario | RequestsScenario | PageAgainScenario | FirstPageScenario | PollsScenario;
+/** Pages at random places of one kept result, for several clients at once. */
+export interface KeptPagesScenario extends ScenarioBase {
+  readonly kind: 'kept pages';
+  readonly table: TableName;
+  /** How many times over the table is kept, as one result. */
+  readonly times: number;
+  readonly readers: number;
+  readonly rowsPerPage: number;
+  readonly seconds: number;
+}
+
+/** Files of kept results. Each contender takes part with each of the variants. */
+export interface KeptFilesScenario extends ScenarioBase {
+  readonly kind: 'kept files';
+  readonly table: TableName;
+  readonly variants: readonly FileVariant[];
+}
+
+export interface FileVariant {
+  readonly label: string;
+  readonly format: 'csv' | 'arrow' | 'parquet';
+  /** How many times over the table is kept, as one result. */
+  readonly times: number;
+  /** Whether the file is asked for for the first time, and so has to be made. */
+  readonly isFirst: boolean;
+}
+
+/** Pages at random places of many kept results, each read by a client of its own: alone, and while others are written. */
+export interface KeptResultsScenario extends ScenarioBase {
+  readonly kind: 'kept results';
+  readonly table: TableName;
+  readonly results: number;
+  /** Of each of them. */
+  readonly rows: number;
+  readonly rowsPerPage: number;
+  readonly writers: number;
+  /** Of each result that they keep. */
+  readonly writtenRows: number;
+  /** How long is read, each time. */
+  readonly seconds: number;
+}
+
+export type Scenario =
+  | DownloadScenario
+  | RequestsScenario
+  | PageAgainScenario
+  | FirstPageScenario
+  | PollsScenario
+  | KeptPagesScenario
+  | KeptFilesScenario
+  | KeptResultsScenario;
+
+const keptPages = {
+  kind: 'kept pages',
+  table: 'mixed',
+  times: 10,
+  readers: 8,
+  seconds: 5,
+  contenders: ['sluice'],
+  rounds: 3,
+  rankedBy: 'p99Ms',
+} as const;
 
 export const scenarios: readonly Scenario[] = [
   {
@@ -126,13 +187,14 @@ export const scenarios: readonly Scenario[] = [
     name: 'download-streamed',
     title: '1,000,000 rows × 8 mixed columns, as one body or kept on disk',
     table: 'mixed',
-    contenders: ['sluice csv', 'sluice tsv', 'sluice ndjson', 'sluice', 'sluice kept', 'native client'],
+    contenders: ['sluice csv', 'sluice tsv', 'sluice ndjson', 'sluice arrow', 'sluice', 'sluice kept', 'native client'],
     rounds: 5,
     rankedBy: 'wallMs',
     targets: [
       ...(['sluice csv', 'sluice tsv', 'sluice ndjson'] as const).map((of) => ({
         ...{ type: 'ratio' as const, figure: 'wallMs' as const, of, against: 'native client' as const, atMost: 0.65 },
       })),
+      { type: 'ratio', figure: 'wallMs', of: 'sluice arrow', against: 'native client', atMost: 0.55 },
       // The same statement was downloaded before, so its rows come in binary.
       { type: 'ratio', figure: 'wallMs', of: 'sluice', against: 'native client', atMost: 0.62 },
       { type: 'ratio', figure: 'wallMs', of: 'sluice kept', against: 'native client', atMost: 0.75 },
@@ -257,6 +319,70 @@ export const scenarios: readonly Scenario[] = [
     targets: [
       { type: 'absolute', figure: 'p50Ms', atMost: 2 },
       { type: 'absolute', figure: 'mainCpuMsPerRequest', atMost: 0.5 },
+    ],
+  },
+  {
+    ...keptPages,
+    name: 'kept-pages-200',
+    title: 'a page of 200 rows at a random place of 10,000,000 kept rows × 8 mixed columns, 8 clients',
+    rowsPerPage: 200,
+    targets: [
+      { type: 'absolute', figure: 'p99Ms', atMost: 8 },
+      { type: 'absolute', figure: 'mainCpuMsPerRequest', atMost: 0.5 },
+    ],
+  },
+  {
+    ...keptPages,
+    name: 'kept-pages-10000',
+    title: 'a page of 10,000 rows at a random place of 10,000,000 kept rows × 8 mixed columns, 8 clients',
+    rowsPerPage: 10_000,
+    targets: [
+      { type: 'absolute', figure: 'p99Ms', atMost: 40 },
+      { type: 'absolute', figure: 'mainCpuMsPerRequest', atMost: 0.5 },
+    ],
+  },
+  {
+    kind: 'kept files',
+    name: 'kept-files',
+    title: 'files of 1,000,000 kept rows × 8 mixed columns',
+    table: 'mixed',
+    contenders: ['sluice'],
+    variants: [
+      { label: 'csv', format: 'csv', times: 1, isFirst: true },
+      { label: 'csv again', format: 'csv', times: 1, isFirst: false },
+      { label: 'arrow', format: 'arrow', times: 1, isFirst: true },
+      { label: 'parquet', format: 'parquet', times: 1, isFirst: true },
+      { label: 'parquet of 4,000,000 rows', format: 'parquet', times: 4, isFirst: true },
+    ],
+    rounds: 3,
+    rankedBy: 'wallMs',
+    targets: [
+      { type: 'absolute', figure: 'bytesPerSecond', of: 'sluice, csv again', atLeast: 500_000_000 },
+      { type: 'ratio', figure: 'wallMs', of: 'sluice, parquet', against: 'sluice, csv', atMost: 6 },
+      {
+        ...{ type: 'ratio', figure: 'peakBytes', of: 'sluice, parquet of 4,000,000 rows' },
+        ...{ against: 'sluice, parquet', atMost: 1.1 },
+      },
+    ],
+  },
+  {
+    kind: 'kept results',
+    name: 'kept-100',
+    title:
+      'pages of 200 rows at random places of 100 kept results, 100 clients, while 10 others keep 200,000 rows each',
+    table: 'mixed',
+    results: 100,
+    rows: 50_000,
+    rowsPerPage: 200,
+    writers: 10,
+    writtenRows: 200_000,
+    seconds: 60,
+    contenders: ['sluice'],
+    rounds: 1,
+    rankedBy: 'pageP99BesideMs',
+    targets: [
+      { type: 'absolute', figure: 'pageP99Ratio', atMost: 2 },
+      { type: 'absolute', figure: 'memoryGrowth', atMost: 1.1 },
     ],
   },
   {

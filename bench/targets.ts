@@ -5,7 +5,7 @@ export type Target =
   /** Without a bound it is told for comparison. */
   | { type: 'ratio'; figure: FigureName; of?: string; against: string; atMost?: number; atLeast?: number }
   | { type: 'difference'; figure: FigureName; against: string; atMost: number }
-  | { type: 'absolute'; figure: FigureName; atMost: number }
+  | { type: 'absolute'; figure: FigureName; of?: string; atMost?: number; atLeast?: number }
   /** Between the largest and the smallest of all lines. */
   | { type: 'spread'; figure: FigureName; atMost: number };
 
@@ -48,13 +48,16 @@ export function judge(target: Target, table: ReadonlyMap<string, Measurement>): 
       };
     }
     case 'absolute': {
-      const figure = at('sluice');
+      const { of = 'sluice', atMost, atLeast } = target;
+      const figure = at(of);
+      const whose = of === 'sluice' ? title : `${of}: ${title}`;
+      const bound = atMost !== undefined ? `≤ ${show(atMost)}` : `≥ ${show(atLeast ?? 0)}`;
       return {
-        target: `${title} ≤ ${show(target.atMost)}`,
+        target: `${whose} ${bound}`,
         measured: show(figure),
         against: '',
         compared: '',
-        met: figure <= target.atMost,
+        met: figure <= (atMost ?? figure) && figure >= (atLeast ?? 0),
       };
     }
     case 'spread': {

@@ -13,6 +13,7 @@ export type ContenderName =
   | 'sluice csv'
   | 'sluice tsv'
   | 'sluice ndjson'
+  | 'sluice arrow'
   | 'sluice kept'
   | 'databend-driver'
   | 'native client'
@@ -37,6 +38,7 @@ export async function startContender(
     case 'sluice csv':
     case 'sluice tsv':
     case 'sluice ndjson':
+    case 'sluice arrow':
       return Streamed.start(name.slice('sluice '.length), database, options.sluiceOptions);
     case 'sluice kept':
       return Kept.start(database, options.sluiceOptions);
