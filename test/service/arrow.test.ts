@@ -33,7 +33,8 @@ for (const server of await sharedServers()) {
     const sql = `SELECT * FROM ${schema}.typed ORDER BY id`;
     const pages = await query(sluice.url, sql);
     const expected = rowsOfPages(pages);
-    const names = pages.last.schema.fields.map(({ name }) => name);
+    const { fields } = pages.last.schema;
+    const names = fields.map(({ name }) => name);
 
     await t.test('a stream has every value of every type', async (t) => {
       for (const headers of [{}, { accept: streamType }] as Record<string, string>[]) {
@@ -56,8 +57,9 @@ for (const server of await sharedServers()) {
       t.equal(difference(readArrow(bytes).rows, expected, names), null);
       checkColumns(t, bytes, columns);
 
+      const documents = new Set(fields.filter(({ data_type }) => data_type.type === 'Variant').map(({ name }) => name));
       // Polars 0.24 ends with an error for a column of arrow.json, and for decimals of more than 38 digits.
-      const read = columns.filter(({ type, arrow }) => type !== 'JSON' && !arrow.startsWith('Decimal256'));
+      const read = columns.filter(({ name, arrow }) => !documents.has(name) && !arrow.startsWith('Decimal256'));
       const known = ['id', ...read.map(({ name }) => name)];
       const places = known.map((name) => names.indexOf(name));
       const frame = polars.readIPC(bytes, { columns: known }).select(...known);
