@@ -48,10 +48,18 @@ export class KeptFile {
    * Returns when a loss of power cannot lose what was written.
    * @throws Error of the file system
    */
-  async sync(): Promise<void> {
-    for (const path of [this.#rows, this.#index]) await using(path, 'r+', (file) => file.datasync());
+  sync(): Promise<void> {
+    const before = syncs;
+    const done = before.then(async () => {
+      for (const path of [this.#rows, this.#index]) await using(path, 'r+', (file) => file.datasync());
+    });
+    syncs = done.catch(() => {});
+    return done;
   }
 }
+
+/** One after the other: each occupies a thread of libuv, of which there are few, for as long as the disk takes. */
+let syncs: Promise<void> = Promise.resolve();
 
 function append(path: string, bytes: Uint8Array): Promise<void> {
   // The file must be there: if its folder was removed, the rows before these are lost.

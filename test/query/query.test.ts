@@ -106,7 +106,7 @@ t.test('the statement is handed over with as much credit as the buffer has room'
     creditBytes: 10_000,
     creditRows: 100,
     gzipLevel: 0,
-    pageRows: 10,
+    pageRows: 3,
     keep: null,
   });
   stage.query.cancel(causes.cancelled());

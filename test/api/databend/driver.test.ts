@@ -46,6 +46,17 @@ function decoded(name: string, text: string | null): unknown {
   return text;
 }
 
+/** In which the driver asks for rows. */
+const formats = ['json', 'arrow'] as const;
+type Format = (typeof formats)[number];
+
+/** The type as the driver concludes it from that in Arrow. */
+function arrowName(name: string): string {
+  if (name === 'Variant') return 'Nullable(String)';
+  const [, precision, scale] = /^Decimal\((\d+), (\d+)\)$/.exec(name) ?? [];
+  return Number(precision) > 38 ? `Nullable(Decimal(76, ${scale}))` : `Nullable(${name})`;
+}
+
 const numbersCount = figure(20_000, 1_000_000);
 
 // Each database has its own service, and most of their tests wait.
@@ -92,8 +103,21 @@ async function testReading(t: Test, stage: Stage): Promise<void> {
     await t.rejects(lost, /\b(?:1049|1044)\b/);
   });
 
+  const cells = await makeCellTables(server, database);
+  for (const format of formats) await t.test(`rows in ${format}`, (t) => testRows(t, stage, cells, format));
+}
+
+async function testRows(
+  t: Test,
+  stage: Stage,
+  cells: Awaited<ReturnType<typeof makeCellTables>>,
+  format: Format,
+): Promise<void> {
+  const { server } = stage;
+  const option = `&query_result_format=${format}`;
+
   await t.test('rows are read one by one, all at once, and as a stream', async (t) => {
-    const connection = await stage.connect('&max_rows_per_page=10');
+    const connection = await stage.connect(`&max_rows_per_page=10${option}`);
     const sql = 'SELECT id, v FROM numbers WHERE id < 35 ORDER BY id';
     const lines = (await stage.direct(sql)).split('\n');
     const line = (values: unknown[]) => values.map((value) => value ?? 'NULL').join('\t');
@@ -121,6 +145,8 @@ async function testReading(t: Test, stage: Stage): Promise<void> {
     );
     t.equal(await none.next(), null);
     t.strictSame((await connection.queryRow('SELECT 1 AS a, 2 AS a'))?.values(), [1, 2], 'names may be repeated');
+    const isArrow = stage.witness.seen.some(({ type }) => type === 'application/vnd.apache.arrow.stream');
+    t.equal(isArrow, format === 'arrow', `the rows come in ${format}`);
   });
 
   await t.test('rows come with statistics', async (t) => {
@@ -138,8 +164,8 @@ async function testReading(t: Test, stage: Stage): Promise<void> {
   });
 
   await t.test('values of every type equal a direct read', async (t) => {
-    const connection = await stage.connect();
-    for (const [cellCase, printed] of await makeCellTables(server, database)) {
+    const connection = await stage.connect(option);
+    for (const [cellCase, printed] of cells) {
       const rows = await connection.queryIter(`SELECT v FROM ${tableOf(cellCase)} ORDER BY id`);
       const name = nameOf(cellCase, server.kind);
       t.strictSame(
@@ -147,7 +173,7 @@ async function testReading(t: Test, stage: Stage): Promise<void> {
           .schema()
           .fields()
           .map(({ dataType }) => dataType),
-        [`Nullable(${name})`],
+        [format === 'arrow' ? arrowName(name) : `Nullable(${name})`],
         cellCase.type,
       );
       const read: unknown[] = [];
@@ -629,25 +655,26 @@ async function testHeartbeats(t: Test, stage: Stage): Promise<void> {
 }
 
 async function testMillion(t: Test, stage: Stage): Promise<void> {
-  await t.test(`${numbersCount} rows equal a direct read`, async (t) => {
-    const sql = 'SELECT id, v, d FROM numbers ORDER BY id';
-    const direct = createHash('sha256')
-      .update(await stage.direct(sql))
-      .digest('hex');
-    // On a busy machine the driver takes longer for a page than an unpolled result is kept here.
-    const connection = await stage.connect('&http_handler_result_timeout_secs=60');
-    const hash = createHash('sha256');
-    let count = 0;
-    let lines = '';
-    // Row by row, the driver alone takes a minute.
-    for (const row of await connection.queryAll(sql)) {
-      const [id, v, d] = row.values();
-      lines += `${count++ === 0 ? '' : '\n'}${id}\t${v ?? 'NULL'}\t${d}`;
-      if (lines.length < 65_536) continue;
-      hash.update(lines);
-      lines = '';
-    }
-    t.equal(count, numbersCount);
-    t.equal(hash.update(lines).digest('hex'), direct);
-  });
+  for (const format of formats)
+    await t.test(`${numbersCount} rows in ${format} equal a direct read`, async (t) => {
+      const sql = 'SELECT id, v, d FROM numbers ORDER BY id';
+      const direct = createHash('sha256')
+        .update(await stage.direct(sql))
+        .digest('hex');
+      // On a busy machine the driver takes longer for a page than an unpolled result is kept here.
+      const connection = await stage.connect(`&http_handler_result_timeout_secs=60&query_result_format=${format}`);
+      const hash = createHash('sha256');
+      let count = 0;
+      let lines = '';
+      // Row by row, the driver alone takes a minute.
+      for (const row of await connection.queryAll(sql)) {
+        const [id, v, d] = row.values();
+        lines += `${count++ === 0 ? '' : '\n'}${id}\t${v ?? 'NULL'}\t${d}`;
+        if (lines.length < 65_536) continue;
+        hash.update(lines);
+        lines = '';
+      }
+      t.equal(count, numbersCount);
+      t.equal(hash.update(lines).digest('hex'), direct);
+    });
 }

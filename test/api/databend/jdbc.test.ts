@@ -1,13 +1,13 @@
 import { checkAnswer, type Shape, testRecorded } from './recorded.ts';
 
-// The requests of databend-jdbc: a login without a query id, a session with null members, and URIs appended to the host without
+// The requests of databend-jdbc, which asks for Arrow: a login without a query id, a session with null members, and URIs appended to the host without
 // changes, which gives two slashes if the host ends with one.
 const jdbc: Shape = {
   client: 'databend-jdbc',
   headers: {
     'user-agent': 'databend-jdbc/0.4.1',
     'content-type': 'application/json',
-    accept: 'application/json',
+    accept: 'application/vnd.apache.arrow.stream',
     'x-databend-route-hint': 'aHR0cDovL2xvY2FsaG9zdDo4MDAw#',
   },
   queryPath: '/v1/query',
@@ -15,7 +15,10 @@ const jdbc: Shape = {
   session: (database) => ({
     ...{ database, settings: {}, txn_state: null, need_sticky: false, need_keep_alive: false, autoCommit: false },
   }),
-  body: { pagination: { wait_time_secs: 10, max_rows_in_buffer: 5_000_000, max_rows_per_page: 10_000 } },
+  body: {
+    pagination: { wait_time_secs: 10, max_rows_in_buffer: 5_000_000, max_rows_per_page: 10_000 },
+    arrow_result_version_max: 2,
+  },
   login: (database) => ({ database, settings: {} }),
   before: '/',
   readsFinal: false,
@@ -26,9 +29,9 @@ await testRecorded(jdbc, async (t, stage) => {
   await t.test('login returns a version that can be compared', async (t) => {
     const client = await stage.connect();
     const answer = await client.login();
-    const { version, ...rest } = JSON.parse(answer.text) as Record<string, string>;
+    const { version, server_max_arrow_result_version } = JSON.parse(answer.text) as Record<string, string>;
     t.match(version, /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/);
-    t.notOk('server_max_arrow_result_version' in rest, 'otherwise the client would request rows as Arrow');
+    t.equal(server_max_arrow_result_version, 2);
     t.match(answer.headers['content-type'], /^application\/json/);
   });
 

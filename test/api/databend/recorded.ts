@@ -6,7 +6,9 @@ import { once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
+import { tableFromIPC } from 'apache-arrow';
 import t, { type Test } from 'tap';
+import { readArrow } from '../../support/arrow-cells.ts';
 import { type DatabaseServer, sharedServers } from '../../support/servers.ts';
 import { startSluice } from '../../support/sluice.ts';
 import { until } from '../../support/until.ts';
@@ -108,6 +110,18 @@ async function ask(
   return { status: incoming.statusCode ?? 0, headers: incoming.headers, bytes: await buffer(incoming) };
 }
 
+const arrowType = 'application/vnd.apache.arrow.stream';
+
+/** The page that a stream of Arrow is, as it would be in JSON. */
+function jsonOfArrow(bytes: Buffer): string {
+  const answer = JSON.parse(tableFromIPC(bytes).schema.metadata.get('response_header') ?? '') as Body;
+  const { columns, rows } = readArrow(bytes);
+  // JavaScript prints a positive exponent with its sign.
+  const cell = (text: string | null, column: number): string | null =>
+    columns[column]?.type.startsWith('Float') === true && text !== null ? text.replace('e+', 'e') : text;
+  return JSON.stringify({ ...answer, data: rows.map((row) => row.map(cell)) });
+}
+
 /** One connection of a client. */
 export class Replay {
   readonly #base: string;
@@ -148,7 +162,8 @@ export class Replay {
       const [, name = '', value = ''] = /^([^=;]+)=([^;]*)/.exec(cookie) ?? [];
       this.#cookies.set(name, value);
     }
-    const text = (given['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes).toString();
+    const plain = given['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes;
+    const text = given['content-type'] === arrowType ? jsonOfArrow(plain) : plain.toString();
     let parsed: Body | undefined;
     return {
       status,
@@ -283,7 +298,7 @@ export function checkAnswer(t: Test, { status, headers, text, json }: Answer): v
   const { error, stats } = json;
   const rules: readonly (readonly [isKept: boolean, rule: string])[] = [
     [status === 200, `its status is ${status}`],
-    [/^application\/json/.test(headers['content-type'] ?? ''), 'it is JSON'],
+    [['application/json', arrowType].includes(headers['content-type'] ?? ''), 'it is JSON or Arrow'],
     [Boolean(headers['x-databend-version']), 'it reports the version'],
     [missing.length === 0, `members are missing: ${missing}`],
     [headers['x-databend-query-id'] === json.id, 'the header has the id'],

@@ -11,6 +11,8 @@ export interface Seen {
   readonly body: string;
   /** The status of the answer; 0 until it arrives. */
   status: number;
+  /** The content type of the answer; empty until it arrives. */
+  type: string;
 }
 
 export interface Witness {
@@ -33,13 +35,14 @@ export async function startWitness(t: Test, target: string): Promise<Witness> {
     incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
     incoming.on('end', () => {
       const body = Buffer.concat(chunks);
-      const entry = { method, path, headers, body: body.toString(), status: 0 };
+      const entry = { method, path, headers, body: body.toString(), status: 0, type: '' };
       seen.push(entry);
       const isCut = cut !== null && cut.method === method && cut.path.test(path);
       if (isCut && cut?.afterMs !== undefined) setTimeout(() => incoming.socket.destroy(), cut.afterMs);
       if (isCut) cut = null;
       const onward = request(target + path, { method, headers, agent: false }, (answer) => {
         entry.status = answer.statusCode ?? 0;
+        entry.type = answer.headers['content-type'] ?? '';
         if (isCut) {
           answer.resume();
           answer.on('end', () => incoming.socket.destroy());
