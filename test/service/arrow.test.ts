@@ -104,11 +104,11 @@ for (const server of await sharedServers()) {
       );
       t.match(await both('DO 1'), { columns: [], rows: [] }, 'no columns');
       t.strictSame((await both(`SELECT id FROM ${schema}.typed WHERE id = 7`)).rows, [['7']]);
-      const twice = await both("SELECT 1 AS a, 'x' AS a, NULL AS n, 2 AS `é😀`");
+      const twice = await both("SELECT 1 AS a, 'x' AS a, NULL AS n, 2 AS `é漢`");
       t.strictSame(twice.rows, [['1', 'x', null, '2']]);
       t.strictSame(
         twice.columns.map(({ name }) => name),
-        ['a', 'a', 'n', 'é😀'],
+        ['a', 'a', 'n', 'é漢'],
       );
       t.equal(twice.columns[2]?.type, 'Null');
       const nulls = await both('SELECT NULL AS n UNION ALL SELECT NULL UNION ALL SELECT NULL');
@@ -232,7 +232,7 @@ async function zeroDates(t: Test, server: DatabaseServer, sluice: SluiceProcess,
       for (const parameters of ['', '&zero_dates=fail']) {
         const failed = await ask(parameters);
         t.equal(failed.status, 400, parameters);
-        t.match(failed.bytes.toString(), /90012/);
+        t.match(failed.bytes.toString(), /0000-00-00.*has no form in Arrow/s);
       }
       const width = fields.length;
       const nulls = readArrow((await ask('&zero_dates=null')).bytes);
@@ -256,6 +256,8 @@ async function zeroDates(t: Test, server: DatabaseServer, sluice: SluiceProcess,
       t.ok(texts.columns.slice(1, width).every(({ type }) => type === 'Utf8'));
     }
   }
+  const failed = await stream(sluice, plain, '?format=arrow');
+  t.match(JSON.parse(failed.bytes.toString()), { state: 'Failed', error: { code: 90012 } });
   // The first rows have been sent when the date is met.
   const late = `SELECT id, text, IF(id < ${rowsCount}, DATE '2024-01-01', (SELECT MIN(day) FROM ${schema}.dates)) AS day
     FROM ${schema}.numbers ORDER BY id`;

@@ -146,7 +146,7 @@ for (const server of await sharedServers()) {
       };
       t.strictSame(await rowsOf(`SELECT * FROM ${schema}.typed WHERE id < 0`), []);
       t.strictSame(await rowsOf(`SELECT id FROM ${schema}.typed WHERE id = 7`), [['7']]);
-      t.strictSame(await rowsOf("SELECT 1 AS a, '' AS b, NULL AS n, 2 AS `é😀`"), [['1', '', null, '2']]);
+      t.strictSame(await rowsOf("SELECT 1 AS a, '' AS b, NULL AS n, 2 AS `é漢`"), [['1', '', null, '2']]);
       t.strictSame(await rowsOf('SELECT NULL AS n UNION ALL SELECT NULL'), [[null], [null]]);
       const twice = await keep(sluice, 'SELECT 1 AS a, 2 AS a, 3 AS b');
       const refused = await file(sluice, `${twice.result_uri}.parquet`);
@@ -174,7 +174,7 @@ for (const server of await sharedServers()) {
       for (const parameters of ['', '?zero_dates=fail']) {
         const failed = await file(sluice, `${result_uri}.parquet${parameters}`);
         t.equal(failed.status, 400);
-        t.match(failed.bytes.toString(), /90012/);
+        t.match(failed.bytes.toString(), /0000-00-00.*has no form/s);
       }
       const nulls = await readFromUrl(sluice, `${result_uri}.parquet?zero_dates=null`, described.fields);
       t.strictSame(

@@ -12,7 +12,6 @@ import {
   type Timestamp,
   TimeUnit,
   tableFromIPC,
-  Vector,
 } from 'apache-arrow';
 import { type Field, type QueryResult, split } from './sluice.ts';
 
@@ -59,6 +58,7 @@ function typeName(type: ArrowType): string {
 }
 
 function cellReader(data: Data): (row: number) => CellText {
+  if (data.type.typeId === Kind.Null) return () => null;
   const read = valueReader(data);
   // Where there is no NULL, the buffer of validity bits may be left out.
   return (row) => (data.getValid(row) ? read(row) : null);
@@ -69,7 +69,6 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function valueReader(data: Data): (row: number) => string {
   const { type, values, valueOffsets } = data;
-  const vector = new Vector([data]);
   const bytesAt = (row: number): Uint8Array =>
     values.subarray(Number(valueOffsets[row]), Number(valueOffsets[row + 1]));
   switch (type.typeId) {
@@ -96,16 +95,22 @@ function valueReader(data: Data): (row: number) => string {
     case Kind.LargeBinary:
       return (row) => hexText(bytesAt(row));
     case Kind.Utf8View:
-      return (row) => vector.get(row);
+      return (row) => decoder.decode(viewAt(data, row));
     case Kind.BinaryView:
-      return (row) => hexText(vector.get(row));
-    case Kind.Null:
-      return () => {
-        throw new Error('a column of NULLs has a value');
-      };
+      return (row) => hexText(viewAt(data, row));
     default:
       throw new Error(`an unexpected type: ${type}`);
   }
+}
+
+/** The bytes of a cell of a view: in 12 bytes behind their number, or somewhere in another buffer. Polars writes such columns. */
+function viewAt({ values, variadicBuffers }: Data, row: number): Uint8Array {
+  const { buffer, byteOffset } = values as Uint8Array;
+  const view = new DataView(buffer, byteOffset + 16 * row, 16);
+  const size = view.getInt32(0, true);
+  if (size <= 12) return new Uint8Array(buffer, view.byteOffset + 4, size);
+  const start = view.getInt32(12, true);
+  return (variadicBuffers[view.getInt32(8, true)] as Uint8Array).subarray(start, start + size);
 }
 
 /** Reads integers of 16 or 32 bytes, the lowest first, in two's complement. */

@@ -113,7 +113,9 @@ export class DuckDb {
         const type = fields[column]?.data_type as DataType;
         if (cell === null || (type.type === 'Decimal' && types[column] === 'DOUBLE')) return null;
         if (type.type === 'Timestamp') return timestampText(BigInt(cell));
-        return type.type === 'Time' ? timeText(BigInt(cell)) : canonicalCell(type, cell);
+        if (type.type === 'Time') return timeText(BigInt(cell));
+        // It writes decimals below one as .5.
+        return canonicalCell(type, type.type === 'Decimal' ? cell.replace(/^-?(?=\.)/, '$&0') : cell);
       }),
     );
     return { types, rows };
