@@ -138,17 +138,18 @@ export function dayText(days: number): string {
 
 /** @param micros since 1970 */
 export function timestampText(micros: bigint): string {
-  const rest = ((micros % 1_000n) + 1_000n) % 1_000n;
-  const iso = new Date(Number((micros - rest) / 1_000n)).toISOString();
+  const millis = Number(micros / 1_000n) - (micros % 1_000n < 0n ? 1 : 0);
+  const iso = new Date(millis).toISOString();
+  const rest = Number(micros - BigInt(millis) * 1_000n);
   return `${iso.slice(0, 10)} ${iso.slice(11, 23)}${String(rest).padStart(3, '0')}`;
 }
 
 export function timeText(micros: bigint): string {
-  const all = micros < 0n ? -micros : micros;
-  const two = (value: bigint): string => String(value).padStart(2, '0');
-  const [hours, minutes, seconds] = [all / 3_600_000_000n, (all / 60_000_000n) % 60n, (all / 1_000_000n) % 60n];
-  const fraction = String(all % 1_000_000n).padStart(6, '0');
-  return `${micros < 0n ? '-' : ''}${two(hours)}:${two(minutes)}:${two(seconds)}.${fraction}`;
+  // A TIME is far below 2^53.
+  const all = Math.abs(Number(micros));
+  const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');
+  const [hours, minutes, seconds] = [all / 3.6e9, (all / 6e7) % 60, (all / 1e6) % 60];
+  return `${micros < 0n ? '-' : ''}${two(hours)}:${two(minutes)}:${two(seconds)}.${String(all % 1e6).padStart(6, '0')}`;
 }
 
 export function numberText(value: number): string {

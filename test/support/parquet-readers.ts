@@ -104,7 +104,8 @@ export class DuckDb {
     const types = described.map(([, type]) => String(type));
     const cells = described.map(([name, type]) => {
       const column = `"${String(name).replaceAll('"', '""')}"`;
-      if (type === 'BLOB') return `hex(${column})`;
+      // As text it would lose a byte order mark on its way.
+      if (type === 'BLOB' || type === 'VARCHAR') return `hex(${column})`;
       return type === 'TIMESTAMP' ? `epoch_us(${column})::VARCHAR` : `${column}::VARCHAR`;
     });
     const read = (await this.ask(`SELECT ${cells.join(', ')} FROM FILE`)) as CellText[][];
@@ -112,6 +113,7 @@ export class DuckDb {
       row.map((cell, column) => {
         const type = fields[column]?.data_type as DataType;
         if (cell === null || (type.type === 'Decimal' && types[column] === 'DOUBLE')) return null;
+        if (types[column] === 'VARCHAR') return decoder.decode(Buffer.from(cell, 'hex'));
         if (type.type === 'Timestamp') return timestampText(BigInt(cell));
         if (type.type === 'Time') return timeText(BigInt(cell));
         // It writes decimals below one as .5.
