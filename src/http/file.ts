@@ -62,6 +62,9 @@ export function replyFile(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     response.once('close', resolve);
+    // `send` takes a weak tag for a strong one, and If-Range compares strongly (RFC 9110, section 13.1.5).
+    const ifRange = request.headers['if-range'];
+    if (ifRange !== undefined && ifRange !== etag) delete request.headers.range;
     // The last two go to the stream that reads the file.
     const options = {
       etag: false,

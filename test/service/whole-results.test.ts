@@ -166,7 +166,12 @@ for (const server of await sharedServers()) {
       t.equal(tsv.text, 'a\n1\n');
       const wins = await whole(sluice, 'SELECT 1 AS a', '?format=ndjson', { accept: 'text/csv' });
       t.equal(wins.text, '{"a":1}\n', 'the parameter wins');
-      for (const accept of ['application/json', '*/*', 'text/csv;q=0.1, application/json'])
+      const plainJson = ['application/json', '*/*', 'text/csv;q=0.1, application/json'];
+      // A weight that is none counts as if its type were not named.
+      const invalid = ['NaN', '2', '1.001', '-1', '0x1', '1e0', '0.1234', '', '"1"'].map(
+        (weight) => `text/csv;q=${weight}`,
+      );
+      for (const accept of [...plainJson, ...invalid, ...invalid.map((type) => `${type}, application/json;q=0.1`)])
         t.match((await whole(sluice, 'SELECT 1 AS a', '', { accept })).text, /"next_uri":null/, accept);
     });
 

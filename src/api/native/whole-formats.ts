@@ -27,6 +27,9 @@ const nameByType: ReadonlyMap<string, Name> = new Map([
   [arrowStreamType, 'arrow'],
 ]);
 
+/** A weight in an Accept header (RFC 9110, section 12.4.2). */
+const weight = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
+
 /** The rest of a longer Accept is ignored. */
 const acceptLengthMax = 1_024;
 
@@ -97,7 +100,10 @@ function parameterOf<Value extends string>(
   throw httpErrors.badRequest(`"${name}" must be ${values.join(' or ')}`);
 }
 
-/** The format with the most weight in an Accept header (RFC 9110, section 12.5.1); null: none, or JSON has no less. */
+/**
+ * The format with the most weight in an Accept header (RFC 9110, section 12.5.1); null: none, or JSON has no less. A type whose
+ * weight is invalid is ignored.
+ */
 function acceptedName(accept: string | undefined): Name | null {
   let best: Name | null = null;
   let most = 0;
@@ -105,7 +111,7 @@ function acceptedName(accept: string | undefined): Name | null {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim());
     const quality = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1';
     const name = nameByType.get(type) ?? null;
-    if (Number(quality) <= most || (name === null && type !== 'application/json')) continue;
+    if (!weight.test(quality) || Number(quality) <= most || (name === null && type !== 'application/json')) continue;
     best = name;
     most = Number(quality);
   }
