@@ -161,6 +161,8 @@ export class RowBuffer {
   sending(rows: Rows): void {
     this.#sending ??= new Map();
     for (const buffer of buffersOf(rows)) this.#sending.set(buffer, (this.#sending.get(buffer) ?? 0) + 1);
+    // The pages of a kept result are read from disk, and nothing has counted them before.
+    this.#updateReservation();
   }
 
   /** The answer has left, or its client has gone. */

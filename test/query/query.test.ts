@@ -6,6 +6,7 @@ import type { QueryLimits } from '#src/query/limits.js';
 import type { Page } from '#src/query/pages.js';
 import { Query } from '#src/query/query.js';
 import { RequestMemory } from '#src/query/request-memory.js';
+import { Ring } from '#src/query/ring.js';
 import { causes, type Failure, failureOf } from '#src/wire/failures.js';
 import type { Batch, StatementHandle, StatementObserver, StatementRequest } from '#src/wire/statement.js';
 import { installFakeClock } from '../support/fake-clock.ts';
@@ -698,6 +699,19 @@ t.test('B1: the rows of an answer that nobody reads are counted, until it has le
   t.equal(stage.buffers.heldBytes, secondBytes, 'also when the query is removed');
   stage.query.rowBuffer.sent(second.rows);
   t.strictSame([stage.buffers.heldBytes, stage.buffers.reservedBytes], [0, 0]);
+});
+
+t.test('rows that are read from disk are counted while they are sent', async (t) => {
+  const { query, buffers } = new Stage();
+  const batch = batchOf(['[1]', '[2]', '[3]']);
+  const ring = new Ring();
+  ring.push(batch);
+  const rows = ring.take(3, 1_000);
+  query.rowBuffer.sending(rows);
+  t.equal(buffers.heldBytes, batch.buffer.byteLength);
+  t.equal(buffers.reservedBytes, batch.buffer.byteLength);
+  query.rowBuffer.sent(rows);
+  t.strictSame([buffers.heldBytes, buffers.reservedBytes], [0, 0]);
 });
 
 t.test('B (attack): a few rows that are sent count with the whole batch that they keep', async (t) => {
