@@ -63,8 +63,10 @@ export class QueryRoutes {
     const { user } = await this.#authenticator.authenticate(request);
     const query = this.#engine.find(id, user);
     if (removesQuery) {
-      if (query !== undefined) this.#engine.finish(query);
-      else if (this.#engine.tombstone(id, user) === undefined) throw unknownQuery(id);
+      if (query !== undefined) {
+        this.#engine.finish(query);
+        if (query.keeping !== null) await this.#engine.results.removed(query);
+      } else if (this.#engine.tombstone(id, user) === undefined) throw unknownQuery(id);
       replyEmpty(response);
       return;
     }

@@ -40,7 +40,7 @@ export class KeptResults {
   readonly #space: KeptSpace;
   readonly #results = new Map<Query, KeptResult>();
   /** Removals that are under way. */
-  readonly #removals = new Set<Promise<void>>();
+  readonly #removals = new Map<Query, Promise<void>>();
   #isClosed = false;
 
   constructor(options: KeptResultsOptions, reader: ResultReader, observe: Observe) {
@@ -156,7 +156,15 @@ export class KeptResults {
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#results.values()].map((result) => result.saved()));
-    await Promise.all(this.#removals);
+    await Promise.allSettled(this.#removals.values());
+  }
+
+  /**
+   * Resolves when the result of a query that has just been removed is no longer on disk.
+   * @throws RefusalError if it cannot be removed from there
+   */
+  async removed(query: Query): Promise<void> {
+    await this.#removals.get(query);
   }
 
   #remove(query: Query, result: KeptResult): void {
@@ -164,12 +172,19 @@ export class KeptResults {
     if (this.#isClosed) return;
     // At once, so that who deletes one to make room has it.
     result.removed();
-    const removal = (async () => {
+    const removal = this.#removeFolder(result).finally(() => this.#removals.delete(query));
+    removal.catch(() => {});
+    this.#removals.set(query, removal);
+  }
+
+  async #removeFolder(result: KeptResult): Promise<void> {
+    try {
       await result.saved();
       await removeFolder(result.folder);
-    })().catch((error: Error) => this.#observeFailure(result, error));
-    this.#removals.add(removal);
-    void removal.then(() => this.#removals.delete(removal));
+    } catch (error) {
+      this.#observeFailure(result, error as Error);
+      throw new RefusalError(`result ${result.manifest.id} could not be removed from the server's disk`, 'unavailable');
+    }
   }
 
   #observeFailure({ manifest }: KeptResult, { message }: Error): void {

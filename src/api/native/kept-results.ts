@@ -65,6 +65,7 @@ export class KeptResultRoutes {
     const [id = ''] = exchange.params;
     const { query } = await this.#find(exchange, id);
     this.#engine.finish(query);
+    await this.#engine.results.removed(query);
     replyEmpty(exchange.response);
   }
 
