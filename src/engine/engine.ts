@@ -6,6 +6,7 @@ import type { QueryLimits } from '../query/limits.ts';
 import { Query } from '../query/query.ts';
 import type { RequestMemory } from '../query/request-memory.ts';
 import { RefusalError, RequestAbortedError } from '../refusal-error.ts';
+import type { KeptResult } from '../results/kept-result.ts';
 import { type KeptResults, keptSqlCharacters, type NewResult } from '../results/kept-results.ts';
 import type { Account } from '../session/accounts.ts';
 import type { Sessions } from '../session/sessions.ts';
@@ -139,10 +140,15 @@ export class Engine {
     if (request !== submission.request) listener?.sessionReplaced();
     const reservation = this.#requestMemory.reserve(user, keptBytes + statementBytes(request));
     const id = this.#idOf(submission.id, user);
-    let folder: string | null = null;
+    const sessionId = request.session.type === 'existing' ? request.session.id : newSessionId();
+    const limits = queryLimits(request, options.acceptsGzip, this.#limits);
+    let result: KeptResult | null = null;
     let placement: Placement | null = null;
     try {
-      if (keepSecs !== undefined) folder = await this.#results.makeFolder(id);
+      if (keepSecs !== undefined) {
+        const identity = { id, sessionId, owner: user };
+        result = await this.#results.make(newResult(identity, request, limits, keepSecs));
+      }
       placement = await this.#dispatcher.place(request, account);
       // While the database was asked, others may have taken the room.
       this.checkAccepting();
@@ -152,23 +158,18 @@ export class Engine {
     } catch (error) {
       if (request.session.type !== 'existing') this.#dispatcher.abandon(placement, 'its statement was not sent');
       reservation.release();
-      if (folder !== null) await this.#results.dropFolder(folder);
+      if (result !== null) await this.#results.drop(result);
       throw error;
     }
     const identity = {
       id,
-      sessionId: sessionIdOf(request, placement),
+      sessionId: placement?.type === 'session' ? placement.session.id : sessionId,
       owner: user,
       hasIdempotencyKey: options.key !== null,
       needsFinal: submission.needsFinal,
       ...(keepSecs === undefined ? {} : ({ isKept: true } as const)),
       origin: options.origin,
     };
-    const limits = queryLimits(request, options.acceptsGzip, this.#limits);
-    const result =
-      folder === null || keepSecs === undefined
-        ? null
-        : this.#results.create(folder, newResult(identity, request, limits, keepSecs));
     const query = new Query(identity, limits, this.#buffers, { reservation, keptBytes }, result);
     listener?.created(query);
     const timeoutSecs = keepSecs ?? request.resultTimeoutSecs;
@@ -283,11 +284,6 @@ function newResult(
 
 /** An id that is safe in a path and in a log. */
 const safeId = /^\w[\w.-]{0,63}$/;
-
-function sessionIdOf({ session }: QueryRequest, placement: Placement | null): string {
-  if (placement?.type === 'session') return placement.session.id;
-  return session.type === 'existing' ? session.id : newSessionId();
-}
 
 function queryLimits(
   { pagination, timeoutSecs, isStreamed, format }: QueryRequest,

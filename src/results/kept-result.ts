@@ -75,9 +75,14 @@ export class KeptResult implements RowStore {
     return full === null || this.#grantedBytes > 0 ? 0 : full;
   }
 
+  /** The worker has them on disk before the first row (see `readColumns`), and the manifest at the end. */
   columnsKnown(columns: readonly Column[]): void {
-    // If it cannot be written, neither can the end, which is reported.
-    this.save({ ...this.#manifest, columns }).catch(() => {});
+    this.#manifest = { ...this.#manifest, columns };
+  }
+
+  /** Where its statement runs. The next manifest has it. */
+  set sessionId(sessionId: string) {
+    this.#manifest = { ...this.#manifest, sessionId };
   }
 
   add(batch: KeptBatch): number {

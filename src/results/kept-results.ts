@@ -8,7 +8,7 @@ import { mayTake, type SharedLimit } from '../share.ts';
 import { KeptResult } from './kept-result.ts';
 import { KeptSpace } from './kept-space.ts';
 import { type LoadedResult, loadResult } from './load-result.ts';
-import { type Manifest, removeFolder } from './manifest.ts';
+import { type Manifest, removeFolder, syncFolder } from './manifest.ts';
 import type { ResultReader } from './result-reader.ts';
 
 export interface KeptResultsOptions {
@@ -72,26 +72,12 @@ export class KeptResults {
   }
 
   /**
-   * Makes the folder of a result.
+   * Makes a place for the rows of a statement that has yet to run. It has a manifest, so that a result is found after a restart as
+   * soon as its client knows of it.
    * @throws RefusalError if it cannot be made
    */
-  async makeFolder(id: string): Promise<string> {
-    const folder = join(this.#options.folder, id);
-    try {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-    } catch (error) {
-      throw new RefusalError(`no result can be kept in --data_dir: ${(error as Error).message}`, 'unavailable');
-    }
-    return folder;
-  }
-
-  /** The statement was refused. */
-  async dropFolder(folder: string): Promise<void> {
-    await removeFolder(folder).catch(() => {});
-  }
-
-  /** A place in a folder for the rows of a statement that has yet to run. */
-  create(folder: string, made: NewResult): KeptResult {
+  async make(made: NewResult): Promise<KeptResult> {
+    const folder = join(this.#options.folder, made.id);
     const manifest: Manifest = {
       version: 1,
       ...made,
@@ -104,7 +90,23 @@ export class KeptResults {
       stats: null,
       rows: 0,
     };
-    return new KeptResult(folder, manifest, this.#reader, this.#space);
+    const result = new KeptResult(folder, manifest, this.#reader, this.#space);
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await Promise.all([result.save(manifest), syncFolder(this.#options.folder)]);
+      return result;
+    } catch (error) {
+      this.#observeFailure(result, error as Error);
+      await this.drop(result);
+      throw new RefusalError(`no result can be kept in --data_dir: ${(error as Error).message}`, 'unavailable');
+    }
+  }
+
+  /** The statement was refused. */
+  async drop(result: KeptResult): Promise<void> {
+    result.removed();
+    await result.saved();
+    await removeFolder(result.folder).catch(() => {});
   }
 
   /** From now on the result is found, and removed with its query. */
@@ -112,7 +114,7 @@ export class KeptResults {
     this.#results.set(query, result);
     query.once('removed', () => this.#remove(query, result));
     if (!query.isRunning) return;
-    result.save(result.manifest).catch((error: Error) => this.#observeFailure(result, error));
+    result.sessionId = query.identity.sessionId;
     query.once('settled', () => {
       const { state, columns, stats } = query.snapshot();
       // The end of a statement that succeeded is on disk before it is reported.

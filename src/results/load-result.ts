@@ -6,7 +6,7 @@ import { causes, interrupted, undelivered } from '../wire/failures.ts';
 import { keptFiles, readIndex } from '../wire/kept-rows.ts';
 import { KeptResult } from './kept-result.ts';
 import type { KeptSpace } from './kept-space.ts';
-import { type Manifest, readIndexFile, readManifest, removeFolder } from './manifest.ts';
+import { type Manifest, readColumns, readIndexFile, readManifest, removeFolder } from './manifest.ts';
 import type { ResultReader } from './result-reader.ts';
 
 export interface LoadedResult {
@@ -65,9 +65,12 @@ async function loadFrom(folder: string, old: Manifest, reader: ResultReader, spa
     if (isBeyond) break;
     result.add(batch);
   }
-  const state = stateAfter(old, result.rows);
+  const { rows } = result;
+  const state = stateAfter(old, rows);
+  // The manifest of a statement that was running has none.
+  const columns = old.columns.length > 0 ? old.columns : await readColumns(folder);
   // If that fails, as on a full disk, the next start finds out the same.
-  if (state !== old.state) await result.save({ ...old, state, endedAt }).catch(() => {});
+  if (state !== old.state) await result.save({ ...old, state, columns, endedAt, rows }).catch(() => {});
   return { type: 'loaded', loaded: { result, manifest: result.manifest, leftMs } };
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { QueryStats } from '../query/pages.ts';
 import type { QueryState } from '../query/state.ts';
 import type { Effect } from '../wire/effect.ts';
-import { keptFiles } from '../wire/kept-rows.ts';
+import { keptFiles, type ShownColumns } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 
 /** What is known of a kept result beside its rows. Times are in milliseconds since 1970. */
@@ -32,7 +32,7 @@ export interface Manifest {
 }
 
 /** A larger file is none of ours. */
-const manifestBytesMax = 64 * 1024 * 1024;
+const jsonBytesMax = 64 * 1024 * 1024;
 
 /**
  * Replaces the manifest of a folder: after a loss of power there is either the old one or the new one.
@@ -52,8 +52,8 @@ export async function writeManifest(folder: string, manifest: Manifest): Promise
   await syncFolder(folder);
 }
 
-/** Without this, a loss of power may undo a rename (fsync(2)). */
-async function syncFolder(folder: string): Promise<void> {
+/** Without this, a loss of power may undo a rename, or the making of a file (fsync(2)). */
+export async function syncFolder(folder: string): Promise<void> {
   const opened = await open(folder, 'r');
   try {
     await opened.sync();
@@ -64,13 +64,17 @@ async function syncFolder(folder: string): Promise<void> {
 
 /** @returns null if there is none that can be used */
 export async function readManifest(folder: string): Promise<Manifest | null> {
+  const manifest = await readJson(join(folder, keptFiles.manifest));
+  return isManifest(manifest) ? manifest : null;
+}
+
+/** @returns null if there is no such file, or it is none of ours */
+async function readJson(path: string): Promise<unknown> {
   try {
-    const file = await open(join(folder, keptFiles.manifest), 'r');
+    const file = await open(path, 'r');
     try {
       const { size } = await file.stat();
-      if (size > manifestBytesMax) return null;
-      const manifest: unknown = JSON.parse(await file.readFile('utf8'));
-      return isManifest(manifest) ? manifest : null;
+      return size > jsonBytesMax ? null : JSON.parse(await file.readFile('utf8'));
     } finally {
       await file.close();
     }
@@ -92,6 +96,12 @@ function isManifest(value: unknown): value is Manifest {
     typeof pages?.rows === 'number' &&
     keepMs !== undefined
   );
+}
+
+/** The columns that the worker has written before the first row; none if it has not. */
+export async function readColumns(folder: string): Promise<readonly Column[]> {
+  const found = (await readJson(join(folder, keptFiles.columns))) as ShownColumns | null;
+  return Array.isArray(found?.columns) ? found.columns : [];
 }
 
 /** The index of a folder; empty if there is none. */

@@ -1,9 +1,10 @@
 import { crc32 } from 'node:zlib';
+import type { Column } from './statement.ts';
 
 /**
  * How the rows of a kept result lie on disk, in a folder of its own:
  *
- *     columns.json   the columns as the database defines them, and the protocol of the rows
+ *     columns.json   the columns as the database defines them and as clients see them, and the protocol of the rows
  *     rows           batches one after the other; each holds row packets as the database sent them, and their ends
  *     index          a record of 24 bytes for each batch
  *     manifest.json  written by the main thread
@@ -17,6 +18,12 @@ export const keptFiles = { columns: 'columns.json', rows: 'rows', index: 'index'
 export interface KeepRequest {
   /** The folder of the result, as an absolute path. It exists, unless the result has been removed meanwhile. */
   readonly folder: string;
+}
+
+/** What the main thread reads of `columns.json`. */
+export interface ShownColumns {
+  /** As clients see them. */
+  readonly columns: readonly Column[];
 }
 
 /** A batch on disk. Sizes are in bytes. */

@@ -141,7 +141,7 @@ export class Execution implements ResultSink, RowOutputListener {
     this.#output.setColumns(columns);
     if (!areInUtf8) this.#undeliverable = notUtf8;
     if (this.#isReported) return;
-    if (areInUtf8) this.#output.start(format, { definitions, isBinary });
+    if (areInUtf8) this.#output.start(format, { columns, definitions, isBinary });
     else this.#failRead(notUtf8);
   }
 

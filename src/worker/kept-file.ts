@@ -2,12 +2,12 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { indexRecord, type KeepRequest, type KeptBatch, keptFiles } from '../wire/kept-rows.ts';
+import { indexRecord, type KeepRequest, type KeptBatch, keptFiles, type ShownColumns } from '../wire/kept-rows.ts';
 import type { ColumnDefinition } from './columns.ts';
 import type { CollectedBatch } from './row-collector.ts';
 
 /** The columns of a kept result, as the file `columns.json` has them. */
-export interface KeptColumns {
+export interface KeptColumns extends ShownColumns {
   readonly definitions: readonly ColumnDefinition[];
   /** Whether the rows are in the binary protocol. */
   readonly isBinary: boolean;

@@ -400,6 +400,15 @@ for (const server of await sharedServers()) {
 
     await t.test('killed and started again, the server serves the same bytes', async (t) => {
       let current = sluice;
+      const posted = Array.from({ length: 8 }, () => post(current.url, { sql, result: { keep_secs: 600 } }));
+      const answered = (await Promise.race(posted)).json as KeptResponse;
+      await current.kill();
+      await Promise.allSettled(posted);
+      current = await start(t, place);
+      t.equal((await get(current.url, answered.result_uri)).status, 200, 'a result that a client knows of is found');
+      for (const { id } of JSON.parse((await get(current.url, '/v1/results')).text).results as { id: string }[]) {
+        await get(current.url, `/v1/query/${id}/kill?delete=true`);
+      }
       const kept = await keep(current, sql);
       const files = ['.csv', '.ndjson', '.json'] as const;
       const digests = async (): Promise<string[]> => {
@@ -446,6 +455,7 @@ for (const server of await sharedServers()) {
           let rest = await rowsOf(current, result_uri, '');
           const { rows } = rest;
           t.match(rest, { state: 'Failed', error: { code: 90006, outcome: 'rolled_back' } });
+          if (rows > 0) t.equal(rest.schema.fields.length, 4);
           for (; rest.next_uri !== null; rest = JSON.parse((await get(current.url, rest.next_uri)).text)) {
             found.push(...rest.data);
           }
