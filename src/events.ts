@@ -119,7 +119,7 @@ export type ServiceEvent =
       readonly requestId?: string;
       readonly client: string;
     }
-  /** A kept result could not be written to disk, or removed from there. */
+  /** A kept result, or a file of it, could not be written to disk, read or removed there. */
   | { readonly type: 'kept_result_failed'; readonly result: string; readonly user: string; readonly reason: string }
   /** A kept result that an earlier process has left was not found whole, and is removed. */
   | { readonly type: 'kept_result_dropped'; readonly result: string; readonly reason: string }

@@ -1,6 +1,7 @@
 import { close, open, read } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import send from 'send';
+import { fileTrouble, isFileError } from '../wire/file-trouble.ts';
 import { httpErrors } from './http-error.ts';
 import { commonHeaders } from './reply.ts';
 
@@ -53,7 +54,7 @@ function reopening(path: string): object {
 /**
  * Sends a file, or the part of it that the request asks for: HEAD, Range, If-Range and If-None-Match are answered (RFC 9110,
  * sections 13 and 14). A request for several ranges gets the whole. Resolves when the answer has left.
- * @throws HttpError 410, 412, 416, or Error of the file system
+ * @throws HttpError 410, 412, 416, 503
  */
 export function replyFile(
   request: IncomingMessage,
@@ -87,6 +88,8 @@ export function replyFile(
         else if (error.status === 412) reject(httpErrors.preconditionFailed());
         else if (error.status === 404 || error.code === 'ENOENT')
           reject(httpErrors.gone('the file is no longer there'));
+        else if (isFileError(error))
+          reject(httpErrors.unavailable(`the file cannot be read now: ${fileTrouble(error)}`));
         else reject(error);
       })
       .pipe(response);

@@ -1,5 +1,6 @@
 import type { Effect } from '../wire/effect.ts';
 import { type Cause, causes, undelivered } from '../wire/failures.ts';
+import { fileTrouble } from '../wire/file-trouble.ts';
 import type { KeepRequest, KeptBatch } from '../wire/kept-rows.ts';
 import type { Column } from '../wire/statement.ts';
 import { KeptPages } from './kept-pages.ts';
@@ -57,7 +58,7 @@ export class KeptStatement {
       await this.store.seal(state, columns, stats);
       return state;
     } catch (error) {
-      const cause = causes.keepFailed((error as Error).message);
+      const cause = causes.keepFailed(fileTrouble(error as Error));
       return { name: 'Failed', failure: undelivered(cause, effect) };
     }
   }

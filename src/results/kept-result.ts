@@ -1,12 +1,14 @@
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Observe } from '../events.ts';
 import type { QueryStats } from '../query/pages.ts';
 import type { Rows } from '../query/ring.ts';
 import type { RowStore } from '../query/row-store.ts';
 import type { QueryState } from '../query/state.ts';
 import { RefusalError } from '../refusal-error.ts';
 import type { Cause } from '../wire/failures.ts';
+import { fileTrouble, isFileError, isMissing } from '../wire/file-trouble.ts';
 import type { KeptBatch } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 import { BatchIndex } from './batch-index.ts';
@@ -23,12 +25,20 @@ const grantBytesMin = 4 * 1024 * 1024;
 /** How a file of the result is written. */
 export type FileForm = Pick<FileToWrite, 'format' | 'content'>;
 
+/** What all results share. */
+export interface ResultParts {
+  readonly reader: ResultReader;
+  readonly space: KeptSpace;
+  readonly observe: Observe;
+}
+
 /** One kept result: its rows on disk, and what is known of it. */
 export class KeptResult implements RowStore {
   readonly folder: string;
   readonly index = new BatchIndex();
   readonly #reader: ResultReader;
   readonly #space: KeptSpace;
+  readonly #observe: Observe;
   #manifest: Manifest;
   /** Disk space that the worker may use and has not used. */
   #grantedBytes = 0;
@@ -39,11 +49,12 @@ export class KeptResult implements RowStore {
   #isRemoved = false;
   #saved: Promise<void> = Promise.resolve();
 
-  constructor(folder: string, manifest: Manifest, reader: ResultReader, space: KeptSpace) {
+  constructor(folder: string, manifest: Manifest, { reader, space, observe }: ResultParts) {
     this.folder = folder;
     this.#manifest = manifest;
     this.#reader = reader;
     this.#space = space;
+    this.#observe = observe;
   }
 
   get manifest(): Manifest {
@@ -101,7 +112,7 @@ export class KeptResult implements RowStore {
   }
 
   /**
-   * One manifest after the other.
+   * One manifest after the other. Who writes one need not log that it failed.
    * @throws Error of the file system
    */
   async save(manifest: Manifest): Promise<void> {
@@ -112,7 +123,7 @@ export class KeptResult implements RowStore {
       if (!this.#isRemoved) await writeManifest(this.folder, manifest);
     })();
     // Who ends the server waits for it, whether or not it fails.
-    this.#saved.catch(() => {});
+    this.#saved.catch((error: Error) => this.#observeFailure(error));
     await this.#saved;
   }
 
@@ -126,7 +137,7 @@ export class KeptResult implements RowStore {
     try {
       return await this.#reader.read(this.#manifest.user, { folder: this.folder, ...found, rowsMax, bytesMax, format });
     } catch (error) {
-      throw this.#readError(error as Error);
+      throw this.#refusalOf(error as Error);
     }
   }
 
@@ -162,12 +173,12 @@ export class KeptResult implements RowStore {
       this.#space.use(user, written - bytes);
       bytes = written;
       this.#fileBytes += bytes;
-      if (this.#isRemoved) throw new Error('it was removed');
+      if (this.#isRemoved) throw new RefusalError('it was removed', 'gone');
       return path;
     } catch (error) {
       await rm(path, { force: true }).catch(() => {});
       this.#space.release(user, bytes);
-      throw this.#readError(error as Error);
+      throw this.#refusalOf(error as Error);
     }
   }
 
@@ -190,11 +201,21 @@ export class KeptResult implements RowStore {
     this.#grantedBytes = 0;
   }
 
-  #readError(error: Error): Error {
+  /** What clients are told of an error. It has no path of the server's disk. */
+  #refusalOf(error: Error): Error {
     const { id } = this.#manifest;
     if (error instanceof RefusalError) return error;
     if (this.#isRemoved) return new RefusalError(`result ${id} is no longer kept`, 'gone');
-    const reason = error instanceof DamagedResultError ? `it is damaged: ${error.message}` : error.message;
-    return new RefusalError(`result ${id} cannot be read: ${reason}`, 'gone');
+    if (error instanceof DamagedResultError)
+      return new RefusalError(`result ${id} cannot be read: it is damaged: ${error.message}`, 'gone');
+    if (isMissing(error)) return new RefusalError(`result ${id} cannot be read: its files are no longer there`, 'gone');
+    if (!isFileError(error)) return error;
+    this.#observeFailure(error);
+    return new RefusalError(`result ${id} cannot be read now: ${fileTrouble(error)}`, 'unavailable');
+  }
+
+  #observeFailure({ message }: Error): void {
+    const { id, user } = this.#manifest;
+    this.#observe({ type: 'kept_result_failed', result: id, user, reason: message });
   }
 }

@@ -5,7 +5,8 @@ import { identify } from '../process-identity.ts';
 import type { Query } from '../query/query.ts';
 import { RefusalError } from '../refusal-error.ts';
 import { mayTake, type SharedLimit } from '../share.ts';
-import { KeptResult } from './kept-result.ts';
+import { fileTrouble } from '../wire/file-trouble.ts';
+import { KeptResult, type ResultParts } from './kept-result.ts';
 import { KeptSpace } from './kept-space.ts';
 import { type LoadedResult, loadResult } from './load-result.ts';
 import { type Manifest, removeFolder, syncFolder } from './manifest.ts';
@@ -35,9 +36,9 @@ export const keptSqlCharacters = 200;
 /** The results that are kept on disk, of this process and of those before it. */
 export class KeptResults {
   readonly #options: KeptResultsOptions;
-  readonly #reader: ResultReader;
   readonly #observe: Observe;
   readonly #space: KeptSpace;
+  readonly #parts: ResultParts;
   readonly #results = new Map<Query, KeptResult>();
   /** Removals that are under way. */
   readonly #removals = new Map<Query, Promise<void>>();
@@ -45,9 +46,9 @@ export class KeptResults {
 
   constructor(options: KeptResultsOptions, reader: ResultReader, observe: Observe) {
     this.#options = options;
-    this.#reader = reader;
     this.#observe = observe;
     this.#space = new KeptSpace(options.bytes);
+    this.#parts = { reader, space: this.#space, observe };
   }
 
   get size(): number {
@@ -90,15 +91,14 @@ export class KeptResults {
       stats: null,
       rows: 0,
     };
-    const result = new KeptResult(folder, manifest, this.#reader, this.#space);
+    const result = new KeptResult(folder, manifest, this.#parts);
     try {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await Promise.all([result.save(manifest), syncFolder(this.#options.folder)]);
       return result;
     } catch (error) {
-      this.#observeFailure(result, error as Error);
       await this.drop(result);
-      throw new RefusalError(`no result can be kept in --data_dir: ${(error as Error).message}`, 'unavailable');
+      throw new RefusalError(`no result can be kept in --data_dir: ${fileTrouble(error as Error)}`, 'unavailable');
     }
   }
 
@@ -118,8 +118,7 @@ export class KeptResults {
     query.once('settled', () => {
       const { state, columns, stats } = query.snapshot();
       // The end of a statement that succeeded is on disk before it is reported.
-      if (state.name === 'Failed')
-        result.seal(state, columns, stats).catch((error: Error) => this.#observeFailure(result, error));
+      if (state.name === 'Failed') result.seal(state, columns, stats).catch(() => {});
     });
   }
 
@@ -146,7 +145,7 @@ export class KeptResults {
     });
     const loaded: LoadedResult[] = [];
     const load = async (name: string): Promise<void> => {
-      const found = await loadResult(join(folder, name), name, this.#reader, this.#space);
+      const found = await loadResult(join(folder, name), name, this.#parts);
       if (found.type === 'loaded') loaded.push(found.loaded);
       if (found.type === 'unusable') this.#observe({ type: 'kept_result_dropped', result: name, reason: found.reason });
     };

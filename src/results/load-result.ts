@@ -4,10 +4,8 @@ import { timeOfQueryId } from '../ids.ts';
 import { identify } from '../process-identity.ts';
 import { causes, interrupted, undelivered } from '../wire/failures.ts';
 import { keptFiles, readIndex } from '../wire/kept-rows.ts';
-import { KeptResult } from './kept-result.ts';
-import type { KeptSpace } from './kept-space.ts';
+import { KeptResult, type ResultParts } from './kept-result.ts';
 import { type Manifest, readColumns, readIndexFile, readManifest, removeFolder } from './manifest.ts';
-import type { ResultReader } from './result-reader.ts';
 
 export interface LoadedResult {
   readonly result: KeptResult;
@@ -28,7 +26,7 @@ const ownNames: readonly string[] = [...Object.values(keptFiles), `${keptFiles.m
 const resultName = /^\w[\w.-]{0,63}$/;
 
 /** Reads one result that an earlier process has left. */
-export async function loadResult(folder: string, name: string, reader: ResultReader, space: KeptSpace): Promise<Found> {
+export async function loadResult(folder: string, name: string, parts: ResultParts): Promise<Found> {
   try {
     if (!resultName.test(name) || !(await lstat(folder)).isDirectory()) return { type: 'not ours' };
     const manifest = await readManifest(folder);
@@ -40,13 +38,13 @@ export async function loadResult(folder: string, name: string, reader: ResultRea
     const { pid, identity } = manifest.process;
     const isAlive = pid !== process.pid && identity !== '' && identify(pid) === identity;
     if (isAlive) return { type: 'not ours' };
-    return await loadFrom(folder, manifest, reader, space);
+    return await loadFrom(folder, manifest, parts);
   } catch (error) {
     return { type: 'unusable', reason: (error as Error).message };
   }
 }
 
-async function loadFrom(folder: string, old: Manifest, reader: ResultReader, space: KeptSpace): Promise<Found> {
+async function loadFrom(folder: string, old: Manifest, parts: ResultParts): Promise<Found> {
   const now = Date.now();
   const endedAt = old.endedAt ?? now;
   // A clock that was set back does not keep it for longer.
@@ -56,7 +54,7 @@ async function loadFrom(folder: string, old: Manifest, reader: ResultReader, spa
     return { type: 'unusable', reason: 'it has expired' };
   }
   await removeOtherFiles(folder);
-  const result = new KeptResult(folder, old, reader, space);
+  const result = new KeptResult(folder, old, parts);
   const rowsBytes = await sizeOf(join(folder, keptFiles.rows));
   // What was written after the end, as when a statement was cancelled, is none of its rows.
   const rowsMax = old.state.name === 'Running' ? Number.POSITIVE_INFINITY : old.rows;

@@ -88,6 +88,7 @@ export class ResultReader implements AsyncDisposable {
     this.#pool ??= this.#open();
     const result = (await this.#pool.run(task)) as Result | TaskFailure;
     if ('damage' in result) throw new DamagedResultError(result.damage);
+    if ('code' in result) throw Object.assign(new Error(result.message), { code: result.code });
     if ('unrepresentable' in result) throw new RefusalError(result.unrepresentable, 'impossible');
     return result;
   }

@@ -58,9 +58,11 @@ export interface WrittenFile {
 
 export type KeptTask = ReadTask | WriteTask;
 
-/** What a task fails with instead of an exception. */
+/** What a task fails with instead of an exception, whose class and code do not cross threads. */
 export type TaskFailure =
   /** The rows on disk are not those that were written. */
   | { readonly damage: string }
+  /** An error of the file system. */
+  | { readonly code: string; readonly message: string }
   /** A value has no form in the format. */
   | { readonly unrepresentable: string };

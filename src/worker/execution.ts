@@ -1,6 +1,7 @@
 import type { Format } from '../formats/format.ts';
 import { formats } from '../formats/index.ts';
 import { type Cause, causes, type Failure, failureOf, interrupted, lostBefore, undelivered } from '../wire/failures.ts';
+import { fileTrouble } from '../wire/file-trouble.ts';
 import type { StatementEnd, ToWorker } from '../wire/messages.ts';
 import { nextPhase, type Transitions } from '../wire/phase.ts';
 import { effectOfText, type SqlTraits, saysNothing } from '../wire/sql-traits.ts';
@@ -8,7 +9,7 @@ import { type Afterwards, type Batch, defaultOptions, type SessionState } from '
 import type { ResultSink } from './answers.ts';
 import { invalidCell } from './cells.ts';
 import type { ColumnDefinition } from './columns.ts';
-import { type DriverError, emptyStatement, fileTrouble, notSentFailure, statementFailure } from './failures.ts';
+import { type DriverError, emptyStatement, notSentFailure, statementFailure } from './failures.ts';
 import type { KernelStop } from './kernel.ts';
 import type { OkPacket } from './packets.ts';
 import { resultColumns } from './result-columns.ts';

@@ -189,20 +189,3 @@ export function databaseRefusal(error: DriverError): Refusal {
 function serverCause(code: number, error: DriverError): Cause {
   return { code, sqlstate: error.sqlState || 'HY000', message: error.sqlMessage ?? error.message };
 }
-
-/** The reason of a file system error for clients, without the path. */
-export function fileTrouble({ code, message }: NodeJS.ErrnoException): string {
-  switch (code) {
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return 'there is no space left on the device';
-    case 'EROFS':
-    case 'EACCES':
-    case 'EPERM':
-    // Some file systems report it for a folder that cannot be created.
-    case 'ENOENT':
-      return 'the folder cannot be written';
-    default:
-      return code ?? message;
-  }
-}

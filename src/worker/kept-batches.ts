@@ -1,11 +1,13 @@
 import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { formats } from '../formats/index.ts';
 import type { PlacedBatch } from '../wire/kept-reading.ts';
 import { keptFiles, readIndex } from '../wire/kept-rows.ts';
 import { rowEndsOffset } from '../wire/statement.ts';
 import type { RowPackets } from './arrow/cells.ts';
 import type { KeptColumns } from './kept-file.ts';
+import { resultColumns } from './result-columns.ts';
 
 /** The rows on disk are not those that were written. */
 export class DamageError extends Error {
@@ -65,13 +67,23 @@ export class KeptBatches {
 const knownColumns = new Map<string, KeptColumns>();
 const knownColumnsMax = 32;
 
-/** @throws Error of the file system */
+/** @throws DamageError, or Error of the file system */
 export function keptColumns(folder: string): KeptColumns {
   let columns = knownColumns.get(folder);
   knownColumns.delete(folder);
-  columns ??= JSON.parse(readFileSync(join(folder, keptFiles.columns), 'utf8')) as KeptColumns;
+  columns ??= columnsOf(readFileSync(join(folder, keptFiles.columns), 'utf8'));
   knownColumns.set(folder, columns);
   const [oldest = folder] = knownColumns.keys();
   if (knownColumns.size > knownColumnsMax) knownColumns.delete(oldest);
   return columns;
+}
+
+function columnsOf(text: string): KeptColumns {
+  try {
+    const columns = JSON.parse(text) as KeptColumns;
+    resultColumns(columns.definitions, formats.json, columns.isBinary);
+    return columns;
+  } catch {
+    throw new DamageError('the columns of its rows cannot be read');
+  }
 }

@@ -1,5 +1,6 @@
 import { Piscina } from 'piscina';
 import { formats } from '../formats/index.ts';
+import { isFileError } from '../wire/file-trouble.ts';
 import type { KeptTask, ReadRows, ReadTask, TaskFailure, WrittenFile } from '../wire/kept-reading.ts';
 import type { Batch } from '../wire/statement.ts';
 import { UnrepresentableError } from './arrow/unrepresentable-error.ts';
@@ -15,8 +16,8 @@ export default async function serve(task: KeptTask): Promise<ReadRows | WrittenF
   try {
     return task.type === 'read' ? readRows(task) : await writeKeptFile(task);
   } catch (error) {
-    // The class of an error does not cross threads.
     if (error instanceof DamageError) return { damage: error.message } satisfies TaskFailure;
+    if (isFileError(error)) return { code: error.code, message: error.message } satisfies TaskFailure;
     if (error instanceof UnrepresentableError) return { unrepresentable: error.message } satisfies TaskFailure;
     throw error;
   }

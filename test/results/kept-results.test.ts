@@ -1,6 +1,8 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
 import t from 'tap';
+import { RefusalError } from '#src/refusal-error.js';
 import type { KeptResult } from '#src/results/kept-result.js';
 import type { Manifest } from '#src/results/manifest.js';
 import { causes } from '#src/wire/failures.js';
@@ -44,4 +46,58 @@ t.test('the rows of a statement that was cut off have their columns', async (t) 
   abandon(result);
   const [again] = await place.open().load();
   t.equal(again?.result.rows, 5, 'also after another restart');
+});
+
+t.test('an error of reading is refused for its reason, and without a path of the server', async (t) => {
+  const place = new Place(t);
+  const results = place.open();
+  const csv = { format: 'csv', head: '', tail: '\n' } as const;
+  const make = async (): Promise<KeptResult> => {
+    const result = await results.make(newResult());
+    writeRows(result, 3);
+    result.add({
+      rows: 3,
+      length: 18,
+      bytes: 32,
+      textBytes: 12,
+      crc: crc32(readFileSync(join(result.folder, 'rows'))),
+    });
+    return result;
+  };
+  const refusalOf = async (reading: Promise<unknown>): Promise<RefusalError> => {
+    const error = await reading.then(
+      () => null,
+      (reason: unknown) => reason,
+    );
+    t.type(error, RefusalError);
+    const refusal = error as RefusalError;
+    t.notOk(refusal.message.includes('/'), refusal.message);
+    return refusal;
+  };
+  const whole = await make();
+  t.equal((await whole.read(0, 3, 1_000, 'json')).count, 3);
+  place.hasRoom = false;
+  t.match(await refusalOf(whole.read(0, 3, 1_000, 'json')), { reason: 'too many', message: /--buffer_bytes_max/ });
+  place.hasRoom = true;
+
+  symlinkSync('/dev/full', join(whole.folder, 'rows.csv'));
+  t.match(await refusalOf(whole.file('rows.csv', csv)), { reason: 'unavailable', message: /no space left/ });
+  t.match(place.reasons('kept_result_failed'), [/ENOSPC/]);
+  const path = await whole.file('rows.csv', csv);
+  t.equal(readFileSync(path, 'utf8'), '7\r\n7\r\n7\r\n', 'and is made when there is space');
+
+  const broken = await make();
+  rmSync(join(broken.folder, 'rows'));
+  t.match(await refusalOf(broken.read(0, 3, 1_000, 'json')), { reason: 'gone' });
+  mkdirSync(join(broken.folder, 'rows'));
+  t.match(await refusalOf(broken.read(0, 3, 1_000, 'json')), { reason: 'unavailable', message: /EISDIR/ });
+
+  const damaged = await make();
+  writeFileSync(join(damaged.folder, 'columns.json'), '{"definitions":[{}');
+  t.match(await refusalOf(damaged.read(0, 3, 1_000, 'json')), { reason: 'gone', message: /damaged/ });
+
+  const full = await make();
+  symlinkSync('/dev/full', join(full.folder, 'manifest.json.new'));
+  await t.rejects(full.save(full.manifest), /ENOSPC/);
+  t.match(place.reasons('kept_result_failed').at(-1), /ENOSPC/, 'a manifest that cannot be written is logged');
 });

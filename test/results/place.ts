@@ -19,6 +19,8 @@ export const columns: readonly Column[] = [{ name: 'a', type: { name: 'Int32' },
 export class Place {
   readonly folder: string;
   readonly events: ServiceEvent[] = [];
+  /** Whether there is memory for pages. */
+  hasRoom = true;
   readonly #readers: ResultReader[] = [];
 
   constructor(t: Test) {
@@ -31,7 +33,7 @@ export class Place {
 
   open(): KeptResults {
     const observe = (event: ServiceEvent): void => void this.events.push(event);
-    const reader = new ResultReader(() => true, observe);
+    const reader = new ResultReader(() => this.hasRoom, observe);
     this.#readers.push(reader);
     const bytes = { max: 1024 ** 3, perUserMax: 1024 ** 3 };
     const options = { folder: this.folder, bytes, count: { max: 100, perUserMax: 100 }, logSql: false };
