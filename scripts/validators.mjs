@@ -1,7 +1,7 @@
 /**
- * Compiles the JSON schemas of the protocol into validators, so that the server neither parses a schema nor generates
- * code when it starts. `node scripts/validators.mjs` writes them; with `--check` it tells, by its exit code, whether those
- * in the tree are the ones that it would write.
+ * Compiles the JSON schemas, which are of the protocol and of a file on disk, into validators, so that the server neither
+ * parses a schema nor generates code when it starts. `node scripts/validators.mjs` writes them; with `--check` it tells,
+ * by its exit code, whether those in the tree are the ones that it would write.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ import { Ajv } from 'ajv';
 import standaloneModule from 'ajv/dist/standalone/index.js';
 
 const standaloneCode = standaloneModule.default;
-const folder = new URL('../src/api/', import.meta.url);
+const folder = new URL('../src/', import.meta.url);
 const schemas = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.schema.json'));
 
 /** The validator's source text for the schema at `url`. */

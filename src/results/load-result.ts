@@ -1,11 +1,11 @@
 import { lstat, readdir, rm, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { timeOfQueryId } from '../ids.ts';
 import { identify } from '../process-identity.ts';
 import { causes, interrupted, undelivered } from '../wire/failures.ts';
 import { keptFiles, readIndex } from '../wire/kept-rows.ts';
 import { KeptResult, type ResultParts } from './kept-result.ts';
-import { type Manifest, readColumns, readIndexFile, readManifest, removeFolder } from './manifest.ts';
+import { DamagedFileError, type Manifest, readColumns, readIndexFile, readManifest, removeFolder } from './manifest.ts';
 
 export interface LoadedResult {
   readonly result: KeptResult;
@@ -22,25 +22,24 @@ type Found =
 
 const ownNames: readonly string[] = [...Object.values(keptFiles), `${keptFiles.manifest}.new`];
 
-/** The names that results have. The user may have other files in the folder. */
-const resultName = /^\w[\w.-]{0,63}$/;
-
 /** Reads one result that an earlier process has left. */
 export async function loadResult(folder: string, name: string, parts: ResultParts): Promise<Found> {
   try {
-    if (!resultName.test(name) || !(await lstat(folder)).isDirectory()) return { type: 'not ours' };
+    // The user may have other files there.
+    if (timeOfQueryId(name) === null || !(await lstat(folder)).isDirectory()) return { type: 'not ours' };
     const manifest = await readManifest(folder);
-    if (manifest === null || manifest.id !== name) {
-      if (!(await isUnfinished(folder))) return { type: 'not ours' };
-      await removeFolder(folder);
-      return { type: 'unusable', reason: 'it has no manifest' };
+    if (manifest === null) {
+      return (await removeLeftover(folder)) ? { type: 'unusable', reason: 'it has no manifest' } : { type: 'not ours' };
     }
+    if (manifest.id !== name) throw new DamagedFileError('its manifest is of another result');
     const { pid, identity } = manifest.process;
     const isAlive = pid !== process.pid && identity !== '' && identify(pid) === identity;
     if (isAlive) return { type: 'not ours' };
     return await loadFrom(folder, manifest, parts);
   } catch (error) {
-    return { type: 'unusable', reason: (error as Error).message };
+    const { message: reason } = error as Error;
+    if (error instanceof DamagedFileError) await removeLeftover(folder).catch(() => {});
+    return { type: 'unusable', reason };
   }
 }
 
@@ -54,19 +53,20 @@ async function loadFrom(folder: string, old: Manifest, parts: ResultParts): Prom
     return { type: 'unusable', reason: 'it has expired' };
   }
   await removeOtherFiles(folder);
-  const result = new KeptResult(folder, old, parts);
   const rowsBytes = await sizeOf(join(folder, keptFiles.rows));
+  // The manifest of a statement that was running has none.
+  const columns = old.columns.length > 0 ? old.columns : await readColumns(folder, old);
+  const index = await readIndexFile(folder);
+  const result = new KeptResult(folder, old, parts);
   // What was written after the end, as when a statement was cancelled, is none of its rows.
   const rowsMax = old.state.name === 'Running' ? Number.POSITIVE_INFINITY : old.rows;
-  for (const batch of readIndex(await readIndexFile(folder))) {
+  for (const batch of readIndex(index)) {
     const isBeyond = result.index.bytes + batch.bytes > rowsBytes || result.index.rows + batch.rows > rowsMax;
     if (isBeyond) break;
     result.add(batch);
   }
   const { rows } = result;
   const state = stateAfter(old, rows);
-  // The manifest of a statement that was running has none.
-  const columns = old.columns.length > 0 ? old.columns : await readColumns(folder);
   // If that fails, as on a full disk, the next start finds out the same.
   if (state !== old.state) await result.save({ ...old, state, columns, endedAt, rows }).catch(() => {});
   return { type: 'loaded', loaded: { result, manifest: result.manifest, leftMs } };
@@ -93,8 +93,14 @@ async function sizeOf(path: string): Promise<number> {
   return (await stat(path).catch(() => null))?.size ?? 0;
 }
 
-/** Whether a server was killed before it had written the manifest, or while it removed the result. */
-async function isUnfinished(folder: string): Promise<boolean> {
+/**
+ * Removes a folder that has no manifest, or a damaged one: a server was killed before it had written the manifest, or while it
+ * removed the result.
+ * @returns false if there are files in it that are not a server's
+ */
+async function removeLeftover(folder: string): Promise<boolean> {
   const names = await readdir(folder);
-  return timeOfQueryId(basename(folder)) !== null && names.every((name) => ownNames.includes(name));
+  if (!names.every((name) => ownNames.includes(name))) return false;
+  await removeFolder(folder);
+  return true;
 }

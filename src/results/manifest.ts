@@ -1,10 +1,11 @@
 import { open, readFile, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { QueryStats } from '../query/pages.ts';
 import type { QueryState } from '../query/state.ts';
 import type { Effect } from '../wire/effect.ts';
 import { keptFiles, type ShownColumns } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
+import { validate } from './manifest.validator.ts';
 
 /** What is known of a kept result beside its rows. Times are in milliseconds since 1970. */
 export interface Manifest {
@@ -62,46 +63,60 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** @returns null if there is none that can be used */
-export async function readManifest(folder: string): Promise<Manifest | null> {
-  const manifest = await readJson(join(folder, keptFiles.manifest));
-  return isManifest(manifest) ? manifest : null;
+/** A file of a result was changed by somebody else, or cut off. */
+export class DamagedFileError extends Error {
+  override readonly name = 'DamagedFileError';
 }
 
-/** @returns null if there is no such file, or it is none of ours */
+/**
+ * @returns null if there is none
+ * @throws DamagedFileError, or Error of the file system
+ */
+export async function readManifest(folder: string): Promise<Manifest | null> {
+  const manifest = await readJson(join(folder, keptFiles.manifest));
+  if (manifest === null || isManifest(manifest)) return manifest;
+  throw new DamagedFileError('its manifest has a member that is missing or wrong');
+}
+
+/**
+ * @returns null if there is no such file
+ * @throws DamagedFileError, or Error of the file system
+ */
 async function readJson(path: string): Promise<unknown> {
   try {
     const file = await open(path, 'r');
     try {
       const { size } = await file.stat();
-      return size > jsonBytesMax ? null : JSON.parse(await file.readFile('utf8'));
+      if (size > jsonBytesMax) throw new DamagedFileError(`${basename(path)} has ${size} bytes`);
+      return JSON.parse(await file.readFile('utf8')) ?? '';
     } finally {
       await file.close();
     }
   } catch (error) {
-    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    if (error instanceof SyntaxError) throw new DamagedFileError(`${basename(path)} is not JSON`);
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
   }
 }
 
-/** Whether it is whole. Only servers write into the folder, so its parts are not looked into. */
+/** Whether every member can be relied on. */
 function isManifest(value: unknown): value is Manifest {
-  if (typeof value !== 'object' || value === null) return false;
-  const { version, id, user, state, pages, keepMs } = value as Partial<Manifest>;
-  const isNamed = typeof id === 'string' && typeof user === 'string';
-  return (
-    version === 1 &&
-    isNamed &&
-    typeof state?.name === 'string' &&
-    typeof pages?.rows === 'number' &&
-    keepMs !== undefined
-  );
+  return validate(value);
 }
 
-/** The columns that the worker has written before the first row; none if it has not. */
-export async function readColumns(folder: string): Promise<readonly Column[]> {
-  const found = (await readJson(join(folder, keptFiles.columns))) as ShownColumns | null;
-  return Array.isArray(found?.columns) ? found.columns : [];
+/**
+ * The columns that the worker has written before the first row; none if it has not, or they cannot be used.
+ * @throws Error of the file system
+ */
+export async function readColumns(folder: string, manifest: Manifest): Promise<readonly Column[]> {
+  try {
+    const found = (await readJson(join(folder, keptFiles.columns))) as ShownColumns | null;
+    const columns = found?.columns ?? [];
+    return isManifest({ ...manifest, columns }) ? columns : [];
+  } catch (error) {
+    if (error instanceof DamagedFileError) return [];
+    throw error;
+  }
 }
 
 /** The index of a folder; empty if there is none. */

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import t from 'tap';
@@ -8,6 +8,16 @@ import type { Manifest } from '#src/results/manifest.js';
 import { causes } from '#src/wire/failures.js';
 import { columns, newResult, Place, queryOf, writeRows } from './place.ts';
 
+const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
+const counts = { rows: 0, bytes: 0 };
+const stats = {
+  runningMs: 1,
+  scan: { ...counts, known: false, estimatedRows: null },
+  write: counts,
+  result: counts,
+  spill: counts,
+  queue: null,
+};
 /** A process that has ended, or never was. */
 const gone = { pid: 2 ** 22 + 1, identity: 'gone' };
 
@@ -100,4 +110,71 @@ t.test('an error of reading is refused for its reason, and without a path of the
   symlinkSync('/dev/full', join(full.folder, 'manifest.json.new'));
   await t.rejects(full.save(full.manifest), /ENOSPC/);
   t.match(place.reasons('kept_result_failed').at(-1), /ENOSPC/, 'a manifest that cannot be written is logged');
+});
+
+t.test('a result whose manifest is not as it was written is dropped, and costs no other', async (t) => {
+  const place = new Place(t);
+  const results = place.open();
+  const make = async (more: object): Promise<string> => {
+    const result = await results.make(newResult());
+    writeRows(result, 2);
+    const succeeded = { state: { name: 'Succeeded', outcome }, columns, stats, rows: 2, endedAt: Date.now() };
+    abandon(result, { ...succeeded, ...more });
+    return result.manifest.id;
+  };
+  const whole = await make({});
+  const decimal = { name: 'Decimal', precision: 10, scale: 2 };
+  const types = [decimal, { name: 'Time', precision: 3 }, { name: 'Vector' }];
+  const known = await make({ columns: types.map((type) => ({ name: 'b', type, nullable: true })), stats: null });
+  const wrong: object[] = [
+    { columns: null },
+    { columns: {} },
+    { columns: [null] },
+    { columns: [{ name: 'a', nullable: true }] },
+    { columns: [{ name: 'a', type: { name: 'Int33' }, nullable: true }] },
+    { columns: [{ name: 'a', type: { name: 'Decimal' }, nullable: true }] },
+    { columns: [{ name: 7, type: { name: 'Int32' }, nullable: true }] },
+    { stats: 5 },
+    { stats: {} },
+    { stats: { ...stats, runningMs: null } },
+    { stats: { ...stats, scan: null } },
+    { stats: { ...stats, result: { rows: 'x', bytes: 1 } } },
+    { madeAt: null },
+    { madeAt: 1e16 },
+    { endedAt: 'now' },
+    { endedAt: -1e300 },
+    { endedAt: null },
+    { keepMs: '60' },
+    { keepMs: 1e10 },
+    { state: null },
+    { state: { name: 'Sleeping' } },
+    { state: { name: 'Failed' } },
+    { state: { name: 'Failed', failure: { code: 1 } } },
+    { state: { name: 'Succeeded' } },
+    { state: { name: 'Succeeded', outcome: { ...outcome, lastInsertId: '1,"x":2' } } },
+    { rows: null },
+    { rows: -1 },
+    { pages: { rows: 0, format: 'json' } },
+    { pages: { rows: 5, format: 'xml' } },
+    { pages: null },
+    { process: null },
+    { user: 5 },
+    { sql: {} },
+    { version: 2 },
+    { id: 'another' },
+  ];
+  for (const more of wrong) await make(more);
+  const infinite = await make({ madeAt: 123_456 });
+  const file = join(place.folder, infinite, 'manifest.json');
+  writeFileSync(file, readFileSync(file, 'utf8').replace('123456', '1e999'));
+  const theirs = await make({ state: 7 });
+  writeFileSync(join(place.folder, theirs, 'notes.txt'), 'of the operator');
+
+  const loaded = await place.open().load();
+  t.strictSame(
+    loaded.map(({ manifest }) => manifest.id),
+    [whole, known],
+  );
+  t.equal(place.reasons('kept_result_dropped').length, wrong.length + 2);
+  t.strictSame(readdirSync(place.folder).sort(), [whole, known, theirs].sort(), 'other files stay');
 });
