@@ -9,7 +9,7 @@ import type { QueryState } from '../query/state.ts';
 import { RefusalError } from '../refusal-error.ts';
 import type { Cause } from '../wire/failures.ts';
 import { fileTrouble, isFileError, isMissing } from '../wire/file-trouble.ts';
-import type { KeptBatch } from '../wire/kept-rows.ts';
+import { isFormatFile, type KeptBatch } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 import { BatchIndex } from './batch-index.ts';
 import { fileBytesMax } from './file-size.ts';
@@ -147,6 +147,7 @@ export class KeptResult implements RowStore {
    * @throws RefusalError if there is no room for it, or it cannot be made
    */
   async file(name: string, writing: FileForm): Promise<string> {
+    if (!isFormatFile(name)) throw new Error(`no file of a format is named ${name}`);
     const known = this.#files.get(name);
     // Somebody may have removed it.
     if (known !== undefined && !existsSync(await known)) this.#files.delete(name);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { timeOfQueryId } from '../ids.ts';
 import { identify } from '../process-identity.ts';
 import { causes, interrupted, undelivered } from '../wire/failures.ts';
-import { keptFiles, readIndex } from '../wire/kept-rows.ts';
+import { isFormatFile, keptFiles, readIndex } from '../wire/kept-rows.ts';
 import { KeptResult, type ResultParts } from './kept-result.ts';
 import { DamagedFileError, type Manifest, readColumns, readIndexFile, readManifest, removeFolder } from './manifest.ts';
 
@@ -20,7 +20,12 @@ type Found =
   | { readonly type: 'not ours' }
   | { readonly type: 'unusable'; readonly reason: string };
 
-const ownNames: readonly string[] = [...Object.values(keptFiles), `${keptFiles.manifest}.new`];
+const lastingNames: readonly string[] = Object.values(keptFiles);
+
+/** Files of formats, which may be incomplete, and an unfinished manifest. */
+function isPassing(name: string): boolean {
+  return isFormatFile(name) || name === `${keptFiles.manifest}.new`;
+}
 
 /** Reads one result that an earlier process has left. */
 export async function loadResult(folder: string, name: string, parts: ResultParts): Promise<Found> {
@@ -52,7 +57,7 @@ async function loadFrom(folder: string, old: Manifest, parts: ResultParts): Prom
     await removeFolder(folder);
     return { type: 'unusable', reason: 'it has expired' };
   }
-  await removeOtherFiles(folder);
+  await removePassingFiles(folder);
   const rowsBytes = await sizeOf(join(folder, keptFiles.rows));
   // The manifest of a statement that was running has none.
   const columns = old.columns.length > 0 ? old.columns : await readColumns(folder, old);
@@ -83,10 +88,10 @@ function stateAfter({ state, rows, effect, isStandalone }: Manifest, found: numb
   return state;
 }
 
-/** Files of formats, which may be incomplete, and an unfinished manifest. */
-async function removeOtherFiles(folder: string): Promise<void> {
-  const own: readonly string[] = Object.values(keptFiles);
-  for (const name of await readdir(folder)) if (!own.includes(name)) await rm(join(folder, name), { force: true });
+async function removePassingFiles(folder: string): Promise<void> {
+  // One that stays is written anew.
+  const remove = (name: string): Promise<void> => rm(join(folder, name), { force: true }).catch(() => {});
+  await Promise.all((await readdir(folder)).filter(isPassing).map(remove));
 }
 
 async function sizeOf(path: string): Promise<number> {
@@ -100,7 +105,7 @@ async function sizeOf(path: string): Promise<number> {
  */
 async function removeLeftover(folder: string): Promise<boolean> {
   const names = await readdir(folder);
-  if (!names.every((name) => ownNames.includes(name))) return false;
+  if (!names.every((name) => lastingNames.includes(name) || isPassing(name))) return false;
   await removeFolder(folder);
   return true;
 }

@@ -14,6 +14,11 @@ import type { Column } from './statement.ts';
  */
 export const keptFiles = { columns: 'columns.json', rows: 'rows', index: 'index', manifest: 'manifest.json' } as const;
 
+/** The files of formats, which are beside those. `KeptResult.file` makes no other, so that they are known after a restart. */
+export function isFormatFile(name: string): boolean {
+  return /^(?:rows|arrays)(?:-[a-z-]+)?\.[a-z]+$/.test(name);
+}
+
 /** A statement's rows are kept on disk. */
 export interface KeepRequest {
   /** The folder of the result, as an absolute path. It exists, unless the result has been removed meanwhile. */

@@ -178,3 +178,25 @@ t.test('a result whose manifest is not as it was written is dropped, and costs n
   t.equal(place.reasons('kept_result_dropped').length, wrong.length + 2);
   t.strictSame(readdirSync(place.folder).sort(), [whole, known, theirs].sort(), 'other files stay');
 });
+
+t.test('what a killed server has left without a manifest is removed, unless there are other files', async (t) => {
+  const place = new Place(t);
+  const results = place.open();
+  const make = async (names: readonly string[]): Promise<string> => {
+    const { folder, manifest } = await results.make(newResult());
+    for (const name of names) writeFileSync(join(folder, name), 'x');
+    rmSync(join(folder, 'manifest.json'));
+    return manifest.id;
+  };
+  await make(['rows', 'index', 'columns.json', 'manifest.json.new']);
+  await make(['rows', 'rows.csv', 'rows-without-header.tsv', 'arrays.ndjson', 'rows.json']);
+  const theirs = [await make(['rows', 'notes.txt']), await make(['rows.csv', 'rows.csv.bak'])];
+  t.strictSame(await place.open().load(), []);
+  t.strictSame(readdirSync(place.folder).sort(), theirs.sort());
+
+  const kept = await results.make(newResult());
+  for (const name of ['rows.csv', 'notes.txt']) writeFileSync(join(kept.folder, name), 'x');
+  abandon(kept);
+  t.equal((await place.open().load()).length, 1);
+  t.strictSame(readdirSync(kept.folder).sort(), ['manifest.json', 'notes.txt']);
+});
