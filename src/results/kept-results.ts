@@ -1,15 +1,17 @@
+import { existsSync } from 'node:fs';
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Observe } from '../events.ts';
-import { identify } from '../process-identity.ts';
+import { Lock } from '../lock.ts';
 import type { Query } from '../query/query.ts';
 import { RefusalError } from '../refusal-error.ts';
 import { mayTake, type SharedLimit } from '../share.ts';
-import { fileTrouble } from '../wire/file-trouble.ts';
+import { fileTrouble, isFileError } from '../wire/file-trouble.ts';
 import { KeptResult, type ResultParts } from './kept-result.ts';
 import { KeptSpace } from './kept-space.ts';
 import { type LoadedResult, loadResult } from './load-result.ts';
-import { type Manifest, removeFolder, syncFolder } from './manifest.ts';
+import { type Manifest, removeFolder, syncFolder, thisProcess } from './manifest.ts';
 import type { ResultReader } from './result-reader.ts';
 
 export interface KeptResultsOptions {
@@ -29,6 +31,10 @@ export type NewResult = Omit<
 
 /** Results that are loaded at a time. */
 const loadsMax = 16;
+
+/** How long another server may load results, and how often it is looked whether it still does. */
+const loadLockMs = 60_000;
+const loadLockPollMs = 50;
 
 /** Characters of a statement that are kept with its result. */
 export const keptSqlCharacters = 200;
@@ -83,7 +89,7 @@ export class KeptResults {
       version: 1,
       ...made,
       sql: this.#options.logSql ? made.sql : null,
-      process: { pid: process.pid, identity: identify(process.pid) ?? '' },
+      process: thisProcess(),
       madeAt: Date.now(),
       endedAt: null,
       state: { name: 'Running' },
@@ -134,15 +140,22 @@ export class KeptResults {
   }
 
   /**
-   * Reads the results that earlier processes have left, and removes what cannot be used.
+   * Takes over the results that earlier processes have left, and removes what cannot be used.
    * @throws Error of the file system if the folder cannot be read
    */
   async load(): Promise<LoadedResult[]> {
     const { folder } = this.#options;
-    const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return [];
-      throw error;
-    });
+    if (!existsSync(folder)) return [];
+    const lock = await loadLock(folder);
+    try {
+      return await this.#load(folder);
+    } finally {
+      lock?.release();
+    }
+  }
+
+  async #load(folder: string): Promise<LoadedResult[]> {
+    const names = await readdir(folder);
     const loaded: LoadedResult[] = [];
     const load = async (name: string): Promise<void> => {
       const found = await loadResult(join(folder, name), name, this.#parts);
@@ -190,5 +203,23 @@ export class KeptResults {
 
   #observeFailure({ manifest }: KeptResult, { message }: Error): void {
     this.#observe({ type: 'kept_result_failed', result: manifest.id, user: manifest.user, reason: message });
+  }
+}
+
+/**
+ * One server at a time loads results, so that of two that start at once only one takes over each.
+ * @returns null if no lock can be written, as on a full disk
+ * @throws Error of one line if another server does not end loading
+ */
+async function loadLock(folder: string): Promise<Lock | null> {
+  const deadline = performance.now() + loadLockMs;
+  for (;;) {
+    try {
+      return Lock.take(join(folder, '.loading'), folder);
+    } catch (error) {
+      if (isFileError(error)) return null;
+      if (performance.now() >= deadline) throw error;
+      await delay(loadLockPollMs);
+    }
   }
 }

@@ -5,7 +5,15 @@ import { identify } from '../process-identity.ts';
 import { causes, interrupted, undelivered } from '../wire/failures.ts';
 import { isFormatFile, keptFiles, readIndex } from '../wire/kept-rows.ts';
 import { KeptResult, type ResultParts } from './kept-result.ts';
-import { DamagedFileError, type Manifest, readColumns, readIndexFile, readManifest, removeFolder } from './manifest.ts';
+import {
+  DamagedFileError,
+  type Manifest,
+  readColumns,
+  readIndexFile,
+  readManifest,
+  removeFolder,
+  thisProcess,
+} from './manifest.ts';
 
 export interface LoadedResult {
   readonly result: KeptResult;
@@ -20,11 +28,15 @@ type Found =
   | { readonly type: 'not ours' }
   | { readonly type: 'unusable'; readonly reason: string };
 
+const unfinishedManifest = `${keptFiles.manifest}.new`;
+/** How long a server may take to write the first manifest. */
+const makingMsMax = 60_000;
+
 const lastingNames: readonly string[] = Object.values(keptFiles);
 
 /** Files of formats, which may be incomplete, and an unfinished manifest. */
 function isPassing(name: string): boolean {
-  return isFormatFile(name) || name === `${keptFiles.manifest}.new`;
+  return isFormatFile(name) || name === unfinishedManifest;
 }
 
 /** Reads one result that an earlier process has left. */
@@ -34,6 +46,7 @@ export async function loadResult(folder: string, name: string, parts: ResultPart
     if (timeOfQueryId(name) === null || !(await lstat(folder)).isDirectory()) return { type: 'not ours' };
     const manifest = await readManifest(folder);
     if (manifest === null) {
+      if (await isBeingMade(folder, name)) return { type: 'not ours' };
       return (await removeLeftover(folder)) ? { type: 'unusable', reason: 'it has no manifest' } : { type: 'not ours' };
     }
     if (manifest.id !== name) throw new DamagedFileError('its manifest is of another result');
@@ -72,8 +85,8 @@ async function loadFrom(folder: string, old: Manifest, parts: ResultParts): Prom
   }
   const { rows } = result;
   const state = stateAfter(old, rows);
-  // If that fails, as on a full disk, the next start finds out the same.
-  if (state !== old.state) await result.save({ ...old, state, columns, endedAt, rows }).catch(() => {});
+  // From now on no other server takes it over. If that cannot be written, as on a full disk, it is served all the same.
+  await result.save({ ...old, process: thisProcess(), state, columns, endedAt, rows }).catch(() => {});
   return { type: 'loaded', loaded: { result, manifest: result.manifest, leftMs } };
 }
 
@@ -96,6 +109,12 @@ async function removePassingFiles(folder: string): Promise<void> {
 
 async function sizeOf(path: string): Promise<number> {
   return (await stat(path).catch(() => null))?.size ?? 0;
+}
+
+/** Whether another server may be about to write the manifest. There are no rows before it has (see `KeptResults.make`). */
+async function isBeingMade(folder: string, id: string): Promise<boolean> {
+  const isYoung = Math.abs(Date.now() - (timeOfQueryId(id) ?? 0)) < makingMsMax;
+  return isYoung && (await readdir(folder)).every((name) => name === unfinishedManifest);
 }
 
 /**

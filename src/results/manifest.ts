@@ -1,5 +1,6 @@
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { identify } from '../process-identity.ts';
 import type { QueryStats } from '../query/pages.ts';
 import type { QueryState } from '../query/state.ts';
 import type { Effect } from '../wire/effect.ts';
@@ -18,7 +19,7 @@ export interface Manifest {
   /** What a statement that is cut off may have done. */
   readonly effect: Effect;
   readonly isStandalone: boolean;
-  /** The server that runs the statement, or has run it (see process-identity.ts). */
+  /** The server that serves the result (see process-identity.ts). While it lives, no other does. */
   readonly process: { readonly pid: number; readonly identity: string };
   readonly madeAt: number;
   readonly keepMs: number;
@@ -30,6 +31,11 @@ export interface Manifest {
   readonly rows: number;
   /** How its pages are made. */
   readonly pages: { readonly rows: number; readonly format: FormatName };
+}
+
+/** For the manifests of the results that this process serves. */
+export function thisProcess(): Manifest['process'] {
+  return { pid: process.pid, identity: identify(process.pid) ?? '' };
 }
 
 /** A larger file is none of ours. */

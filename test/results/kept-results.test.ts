@@ -1,7 +1,12 @@
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import t from 'tap';
+import { newQueryId } from '#src/ids.js';
+import { Lock } from '#src/lock.js';
+import { identify } from '#src/process-identity.js';
 import { RefusalError } from '#src/refusal-error.js';
 import type { KeptResult } from '#src/results/kept-result.js';
 import type { Manifest } from '#src/results/manifest.js';
@@ -199,4 +204,49 @@ t.test('what a killed server has left without a manifest is removed, unless ther
   abandon(kept);
   t.equal((await place.open().load()).length, 1);
   t.strictSame(readdirSync(kept.folder).sort(), ['manifest.json', 'notes.txt']);
+});
+
+t.test('a result belongs to one server: the one that has made it or taken it over', async (t) => {
+  const place = new Place(t);
+  const results = place.open();
+  const child = spawn('sleep', ['600']);
+  t.teardown(() => child.kill());
+  const alive = { pid: child.pid as number, identity: identify(child.pid as number) };
+  abandon(await results.make(newResult()), { process: alive });
+  const left = await results.make(newResult());
+  abandon(left);
+  const loaded = await place.open().load();
+  t.strictSame(
+    loaded.map(({ result }) => result.folder),
+    [left.folder],
+  );
+  t.strictSame(manifestOf(left).process, { pid: process.pid, identity: identify(process.pid) });
+
+  abandon(left);
+  mkdirSync(join(left.folder, 'manifest.json.new'));
+  t.equal((await place.open().load()).length, 1, 'it is served even if that cannot be written');
+});
+
+t.test('a result that another server is making is not removed', async (t) => {
+  const place = new Place(t);
+  place.open();
+  const folders = [newQueryId(), newQueryId()].map((id) => join(place.folder, id));
+  for (const folder of folders) mkdirSync(folder);
+  writeFileSync(join(folders[1] as string, 'manifest.json.new'), '{');
+  const old = join(place.folder, `00a${newQueryId().slice(3)}`);
+  mkdirSync(old);
+  t.strictSame(await place.open().load(), []);
+  t.strictSame(folders.map(existsSync), [true, true]);
+  t.notOk(existsSync(old), 'one that is old is left over');
+});
+
+t.test('one server at a time takes results over', async (t) => {
+  const place = new Place(t);
+  abandon(await place.open().make(newResult()));
+  const lock = Lock.take(join(place.folder, '.loading'), place.folder);
+  const loading = place.open().load();
+  t.equal(await Promise.race([loading, delay(200, 'waits')]), 'waits');
+  lock.release();
+  t.equal((await loading).length, 1);
+  t.strictSame(readdirSync(place.folder).length, 1, 'the lock is released');
 });

@@ -474,6 +474,28 @@ for (const server of await sharedServers()) {
     });
   });
 
+  t.test(`${server.kind}: of servers that start at once with one data directory, each result has one`, async (t) => {
+    const place = await makePlace(t, server);
+    let first = await start(t, place);
+    const ids: string[] = [];
+    for (let count = 0; count < 12; count++) ids.push((await keep(first, `SELECT ${count} AS a`)).id);
+    const idsOf = async ({ url }: SluiceProcess): Promise<string[]> =>
+      (JSON.parse((await get(url, '/v1/results')).text).results as { id: string }[]).map(({ id }) => id);
+    for (let round = 0; round < 3; round++) {
+      await first.kill();
+      const servers = await Promise.all([1, 2, 3].map(() => start(t, place)));
+      const found = await Promise.all(servers.map(idsOf));
+      t.strictSame(found.flat().sort(), [...ids].sort(), `${found.map(({ length }) => length)} results`);
+      const owner = servers.find((_, index) => found[index]?.length === ids.length);
+      if (owner === undefined) throw new Error('no server has all');
+      for (const other of servers) if (other !== owner) await other.kill();
+      const last = ids.pop() as string;
+      t.equal((await get(owner.url, `/v1/result/${last}`, { method: 'DELETE' })).status, 200);
+      first = owner;
+    }
+    await first.stop();
+  });
+
   t.test(`${server.kind}: limits`, async (t) => {
     const place = await makePlace(t, server);
     const sql = `SELECT a.* FROM ${place.schema}.numbers a, ${place.schema}.every b`;

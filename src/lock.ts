@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { identify } from '../process-identity.ts';
+import { identify } from './process-identity.ts';
 
 const attemptsMax = 5;
 
