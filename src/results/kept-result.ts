@@ -1,6 +1,3 @@
-import { existsSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Observe } from '../events.ts';
 import type { QueryStats } from '../query/pages.ts';
 import type { Rows } from '../query/ring.ts';
@@ -9,21 +6,18 @@ import type { QueryState } from '../query/state.ts';
 import { RefusalError } from '../refusal-error.ts';
 import type { Cause } from '../wire/failures.ts';
 import { fileTrouble, isFileError, isMissing } from '../wire/file-trouble.ts';
-import { isFormatFile, type KeptBatch } from '../wire/kept-rows.ts';
+import type { KeptBatch } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 import { BatchIndex } from './batch-index.ts';
-import { fileBytesMax } from './file-size.ts';
+import { type FileForm, FormatFiles } from './format-files.ts';
 import type { KeptSpace } from './kept-space.ts';
 import { type Manifest, writeManifest } from './manifest.ts';
-import { DamagedResultError, type FileToWrite, type ResultReader } from './result-reader.ts';
+import { DamagedResultError, type ResultReader } from './result-reader.ts';
 
 /** Disk space that is reserved at once, in bytes: the first of these that there is room for. */
 const grantSizes = [8, 2, 0.5].map((mebibytes) => mebibytes * 1024 * 1024);
 /** With so much left, no more is reserved. */
 const grantBytesMin = 4 * 1024 * 1024;
-
-/** How a file of the result is written. */
-export type FileForm = Pick<FileToWrite, 'format' | 'content'>;
 
 /** What all results share. */
 export interface ResultParts {
@@ -42,10 +36,7 @@ export class KeptResult implements RowStore {
   #manifest: Manifest;
   /** Disk space that the worker may use and has not used. */
   #grantedBytes = 0;
-  /** Files of formats, by their name. */
-  readonly #files = new Map<string, Promise<string>>();
-  /** Of those that are complete. */
-  #fileBytes = 0;
+  readonly #files: FormatFiles;
   #isRemoved = false;
   #saved: Promise<void> = Promise.resolve();
 
@@ -55,6 +46,7 @@ export class KeptResult implements RowStore {
     this.#reader = reader;
     this.#space = space;
     this.#observe = observe;
+    this.#files = new FormatFiles(this, reader, space);
   }
 
   get manifest(): Manifest {
@@ -143,50 +135,17 @@ export class KeptResult implements RowStore {
 
   /**
    * The file of a format, which is made when it is first asked for.
+   * @param client aborted when the client has gone
    * @returns its path
    * @throws RefusalError if there is no room for it, or it cannot be made
+   * @throws RequestAbortedError if no client waits for it any more
    */
-  async file(name: string, writing: FileForm): Promise<string> {
-    if (!isFormatFile(name)) throw new Error(`no file of a format is named ${name}`);
-    const known = this.#files.get(name);
-    // Somebody may have removed it.
-    if (known !== undefined && !existsSync(await known)) this.#files.delete(name);
-    let file = this.#files.get(name);
-    if (file === undefined) {
-      file = this.#makeFile(name, writing);
-      this.#files.set(name, file);
-      // The next request tries again.
-      file.catch(() => this.#files.delete(name));
-    }
-    return file;
-  }
-
-  async #makeFile(name: string, writing: FileForm): Promise<string> {
-    const { user } = this.#manifest;
-    // What it takes is known afterwards.
-    const bytesMax = fileBytesMax(writing.content, writing.format, this.#manifest.columns, this.index);
-    let bytes = bytesMax;
-    const full = this.#space.take(user, bytes);
-    if (full !== null) throw new RefusalError(full.message, 'too many');
-    const path = join(this.folder, name);
+  async file(name: string, form: FileForm, client: AbortSignal): Promise<string> {
     try {
-      const written = await this.#write(path, writing, bytesMax);
-      this.#space.use(user, written - bytes);
-      bytes = written;
-      this.#fileBytes += bytes;
-      if (this.#isRemoved) throw new RefusalError('it was removed', 'gone');
-      return path;
+      return await this.#files.path(name, form, client);
     } catch (error) {
-      await rm(path, { force: true }).catch(() => {});
-      this.#space.release(user, bytes);
       throw this.#refusalOf(error as Error);
     }
-  }
-
-  #write(path: string, writing: FileForm, bytesMax: number): Promise<number> {
-    const { batches } = this.index;
-    const task = { folder: this.folder, file: path, batchCount: batches, bytesMax, ...writing };
-    return this.#reader.write(this.#manifest.user, task);
   }
 
   /** It is no longer kept: its disk space is free for others. */
@@ -194,7 +153,8 @@ export class KeptResult implements RowStore {
     if (this.#isRemoved) return;
     this.#isRemoved = true;
     this.#giveBack();
-    this.#space.release(this.#manifest.user, this.index.bytes + this.#fileBytes);
+    this.#space.release(this.#manifest.user, this.index.bytes + this.#files.bytes);
+    this.#files.close();
   }
 
   #giveBack(): void {

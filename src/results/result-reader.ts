@@ -8,8 +8,8 @@ import { UserTurns } from './user-turns.ts';
 
 /** Pages that are read at a time. */
 const pagesMax = 2;
-/** Files that are written at a time: each may take minutes, and no page waits for one. */
-const filesMax = 1;
+/** Files that are written at a time: each may take minutes, and no page waits for one. A user has one of them at most. */
+const filesMax = 2;
 const threadIdleMs = 30_000;
 const youngGenerationMb = 6;
 
@@ -45,7 +45,7 @@ export class ResultReader implements AsyncDisposable {
   readonly #hasRoomFor: (user: string, bytes: number) => boolean;
   readonly #observe: Observe;
   readonly #pages = new UserTurns(pagesMax);
-  readonly #files = new UserTurns(filesMax);
+  readonly #files = new UserTurns(filesMax, 1);
   #pool: ThreadPool | null = null;
 
   /** @param hasRoomFor whether there is memory for so many bytes of a user's rows */
@@ -71,13 +71,22 @@ export class ResultReader implements AsyncDisposable {
   }
 
   /**
+   * @param signal the file is given up when it is aborted. What was written of it is left to the caller
    * @returns its size in bytes
-   * @throws DamagedResultError, RefusalError if a value has no form in the format, or Error of the file system
+   * @throws DamagedResultError, RefusalError if a value has no form in the format, Error of the file system, or the reason of the
+   * signal
    */
-  async write(user: string, writing: FileToWrite): Promise<number> {
-    const task = { type: 'write', ...writing } as const;
-    const { bytes } = await this.#files.run(user, () => this.#run<WrittenFile>(task));
-    return bytes;
+  async write(user: string, writing: FileToWrite, signal: AbortSignal): Promise<number> {
+    const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+    const giveUp = (): void => void Atomics.store(stop, 0, 1);
+    signal.addEventListener('abort', giveUp, { once: true });
+    try {
+      const run = (): Promise<WrittenFile> => this.#run<WrittenFile>({ type: 'write', ...writing, stop });
+      const { bytes } = await this.#files.run(user, run, signal);
+      return bytes;
+    } finally {
+      signal.removeEventListener('abort', giveUp);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -3,27 +3,62 @@ import { Rotation } from '../rotation.ts';
 /** Runs a few tasks at a time. Users take turns, so that one user's many tasks do not all go before another user's. */
 export class UserTurns {
   readonly #runningMax: number;
+  readonly #perUserMax: number;
   readonly #waiting = new Rotation<() => void>();
   #running = 0;
+  readonly #runningByUser = new Map<string, number>();
 
-  constructor(runningMax: number) {
+  /** @param perUserMax tasks of one user that run at a time */
+  constructor(runningMax: number, perUserMax = runningMax) {
     this.#runningMax = runningMax;
+    this.#perUserMax = perUserMax;
   }
 
-  async run<Result>(user: string, task: () => Promise<Result>): Promise<Result> {
-    if (this.#running < this.#runningMax) this.#running++;
-    else await new Promise<void>((resolve) => this.#waiting.add(user, resolve));
+  /**
+   * @param signal a task that waits when it is aborted is not run
+   * @throws the reason of the signal
+   */
+  async run<Result>(user: string, task: () => Promise<Result>, signal: AbortSignal | null = null): Promise<Result> {
+    signal?.throwIfAborted();
+    if (this.#running < this.#runningMax && this.#isAble(user)) this.#count(user, 1);
+    else await this.#wait(user, signal);
     try {
       return await task();
     } finally {
+      this.#count(user, -1);
       this.#next();
     }
   }
 
-  /** The task that ends hands its place to the next. */
+  #wait(user: string, signal: AbortSignal | null): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const start = (): void => {
+        signal?.removeEventListener('abort', giveUp);
+        this.#count(user, 1);
+        resolve();
+      };
+      const giveUp = (): void => {
+        this.#waiting.remove(user, start);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener('abort', giveUp, { once: true });
+      this.#waiting.add(user, start);
+    });
+  }
+
+  /** The task that has ended hands its place to one that waits. */
   #next(): void {
-    const start = this.#waiting.take();
-    if (start === undefined) this.#running--;
-    else start();
+    this.#waiting.take((user) => this.#isAble(user))?.();
+  }
+
+  #isAble(user: string): boolean {
+    return (this.#runningByUser.get(user) ?? 0) < this.#perUserMax;
+  }
+
+  #count(user: string, change: 1 | -1): void {
+    this.#running += change;
+    const running = (this.#runningByUser.get(user) ?? 0) + change;
+    if (running > 0) this.#runningByUser.set(user, running);
+    else this.#runningByUser.delete(user);
   }
 }

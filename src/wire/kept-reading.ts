@@ -50,6 +50,8 @@ export interface WriteTask extends Reading {
   readonly file: string;
   /** The file is given up if it is larger. */
   readonly bytesMax: number;
+  /** Shared memory: the file is given up when it is no longer 0. */
+  readonly stop: Int32Array;
 }
 
 export interface WrittenFile {

@@ -23,7 +23,7 @@ export async function writeKeptFile(task: WriteTask): Promise<WrittenFile> {
   const { folder, format, batchCount, content, file: path, bytesMax } = task;
   const { definitions, isBinary } = batchCount === 0 ? columnsOrNone(folder) : keptColumns(folder);
   const rowFormat = resultColumns(definitions, formats[format], isBinary).format;
-  const packets = packetsOf(folder, batchCount);
+  const packets = packetsOf(task);
   const pieces =
     content.type === 'text'
       ? textFile(content, rowFormat as RowFormat, packets)
@@ -54,11 +54,14 @@ function columnsOrNone(folder: string): ReturnType<typeof keptColumns> {
   }
 }
 
-function* packetsOf(folder: string, batchCount: number): Generator<RowPackets> {
+function* packetsOf({ folder, batchCount, stop }: WriteTask): Generator<RowPackets> {
   if (batchCount === 0) return;
   const batches = new KeptBatches(folder);
   try {
-    for (const placed of batches.placed(batchCount)) yield batches.read(placed);
+    for (const placed of batches.placed(batchCount)) {
+      if (Atomics.load(stop, 0) !== 0) throw new Error('the file is not wanted any more');
+      yield batches.read(placed);
+    }
   } finally {
     batches.close();
   }

@@ -1,16 +1,25 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { crc32 } from 'node:zlib';
 import t from 'tap';
 import { newQueryId } from '#src/ids.js';
 import { Lock } from '#src/lock.js';
 import { identify } from '#src/process-identity.js';
-import { RefusalError } from '#src/refusal-error.js';
+import { RefusalError, RequestAbortedError } from '#src/refusal-error.js';
 import type { KeptResult } from '#src/results/kept-result.js';
 import type { Manifest } from '#src/results/manifest.js';
 import { causes } from '#src/wire/failures.js';
+import { until } from '../support/until.ts';
 import { columns, newResult, Place, queryOf, writeRows } from './place.ts';
 
 const outcome = { affectedRows: '0', lastInsertId: null, warnings: 0 };
@@ -23,6 +32,9 @@ const stats = {
   spill: counts,
   queue: null,
 };
+const csv = { format: 'csv', head: '', tail: '\n' } as const;
+/** A client that waits. */
+const stays = new AbortController().signal;
 /** A process that has ended, or never was. */
 const gone = { pid: 2 ** 22 + 1, identity: 'gone' };
 
@@ -66,17 +78,9 @@ t.test('the rows of a statement that was cut off have their columns', async (t) 
 t.test('an error of reading is refused for its reason, and without a path of the server', async (t) => {
   const place = new Place(t);
   const results = place.open();
-  const csv = { format: 'csv', head: '', tail: '\n' } as const;
   const make = async (): Promise<KeptResult> => {
     const result = await results.make(newResult());
-    writeRows(result, 3);
-    result.add({
-      rows: 3,
-      length: 18,
-      bytes: 32,
-      textBytes: 12,
-      crc: crc32(readFileSync(join(result.folder, 'rows'))),
-    });
+    result.add(writeRows(result, 3));
     return result;
   };
   const refusalOf = async (reading: Promise<unknown>): Promise<RefusalError> => {
@@ -96,9 +100,9 @@ t.test('an error of reading is refused for its reason, and without a path of the
   place.hasRoom = true;
 
   symlinkSync('/dev/full', join(whole.folder, 'rows.csv'));
-  t.match(await refusalOf(whole.file('rows.csv', csv)), { reason: 'unavailable', message: /no space left/ });
+  t.match(await refusalOf(whole.file('rows.csv', csv, stays)), { reason: 'unavailable', message: /no space left/ });
   t.match(place.reasons('kept_result_failed'), [/ENOSPC/]);
-  const path = await whole.file('rows.csv', csv);
+  const path = await whole.file('rows.csv', csv, stays);
   t.equal(readFileSync(path, 'utf8'), '7\r\n7\r\n7\r\n', 'and is made when there is space');
 
   const broken = await make();
@@ -249,4 +253,46 @@ t.test('one server at a time takes results over', async (t) => {
   lock.release();
   t.equal((await loading).length, 1);
   t.strictSame(readdirSync(place.folder).length, 1, 'the lock is released');
+});
+
+t.test('a file that nobody waits for any more is given up, and its space is free', async (t) => {
+  const results = new Place(t).open();
+  const batches = 2_000;
+  const result = await results.make(newResult());
+  const query = queryOf(result);
+  results.add(query, result);
+  const batch = writeRows(result, 10_000, batches);
+  for (let count = 0; count < batches; count++) result.add(batch);
+  const before = results.bytes;
+  const path = join(result.folder, 'rows.csv');
+  const begin = async (...clients: AbortController[]): Promise<unknown[]> => {
+    const outcomes = clients.map(({ signal }) => result.file('rows.csv', csv, signal).catch((error: unknown) => error));
+    await until(() => existsSync(path) && statSync(path).size > 0);
+    t.ok(results.bytes > before);
+    return outcomes;
+  };
+  const [ann, bob] = [new AbortController(), new AbortController()];
+  const [outcomeOfAnn, outcomeOfBob] = await begin(ann, bob);
+  ann.abort();
+  t.equal(await Promise.race([outcomeOfBob, delay(50, 'waits')]), 'waits', 'another client waits');
+  bob.abort();
+  // A client that comes now gets a file of its own.
+  const begunAt = performance.now();
+  const whole = result.file('rows.csv', csv, stays);
+  t.type(await outcomeOfBob, RequestAbortedError);
+  t.type(await outcomeOfAnn, RequestAbortedError);
+  t.equal(statSync(await whole).size, 3 * 10_000 * batches);
+  const wholeMs = performance.now() - begunAt;
+  t.equal(results.bytes, before + 3 * 10_000 * batches);
+
+  rmSync(path);
+  const [last] = await begin(new AbortController());
+  const startedAt = performance.now();
+  query.remove(causes.cancelled());
+  t.match(await last, { reason: 'gone' });
+  const givenUpMs = performance.now() - startedAt;
+  t.ok(givenUpMs < wholeMs / 6, `${givenUpMs} ms, and ${wholeMs} ms for the whole`);
+  await results.removed(query);
+  t.notOk(existsSync(result.folder));
+  t.equal(results.bytes, 0);
 });

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -10,7 +10,7 @@ import { Query } from '#src/query/query.js';
 import type { KeptResult } from '#src/results/kept-result.js';
 import { KeptResults, type NewResult } from '#src/results/kept-results.js';
 import { ResultReader } from '#src/results/result-reader.js';
-import { indexRecord } from '#src/wire/kept-rows.js';
+import { indexRecord, type KeptBatch } from '#src/wire/kept-rows.js';
 import type { Column } from '#src/wire/statement.js';
 
 export const columns: readonly Column[] = [{ name: 'a', type: { name: 'Int32' }, nullable: false }];
@@ -74,8 +74,8 @@ export function queryOf(result: KeptResult): Query {
   return new Query(identity, limits, buffers, null, result);
 }
 
-/** Writes a batch of rows as the worker does: `count` rows of one integer each, in the text protocol. */
-export function writeRows(result: KeptResult, count: number): void {
+/** Writes batches of rows as the worker does: `count` rows of one integer in each, in the text protocol. */
+export function writeRows(result: KeptResult, count: number, batches = 1): KeptBatch {
   const packet = Buffer.from([2, 0, 0, 0, 1, 0x37]);
   const bytes = Buffer.alloc(Math.ceil((packet.length * count) / 4) * 4 + 4 * count);
   for (let row = 0; row < count; row++) {
@@ -100,6 +100,11 @@ export function writeRows(result: KeptResult, count: number): void {
     join(result.folder, 'columns.json'),
     JSON.stringify({ columns, definitions: [definition], isBinary: false }),
   );
-  writeFileSync(join(result.folder, 'rows'), bytes);
-  writeFileSync(join(result.folder, 'index'), indexRecord(batch));
+  writeFileSync(join(result.folder, 'rows'), '');
+  writeFileSync(join(result.folder, 'index'), '');
+  for (let number = 0; number < batches; number++) {
+    appendFileSync(join(result.folder, 'rows'), bytes);
+    appendFileSync(join(result.folder, 'index'), indexRecord(batch));
+  }
+  return batch;
 }

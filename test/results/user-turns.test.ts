@@ -41,3 +41,43 @@ t.test('a task that fails hands on its place', async (t) => {
   t.equal(await next, 'done');
   t.equal(await turns.run('ann', async () => 'again'), 'again');
 });
+
+t.test('no user runs more tasks at a time than one may, and others go before', async (t) => {
+  const turns = new UserTurns(2, 1);
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  const task = (name: string) => async (): Promise<void> => {
+    begun.push(name);
+    await new Promise<void>((resolve) => ends.push(resolve));
+  };
+  const tasks = ['ann 1', 'ann 2', 'bob 1', 'bob 2', 'eve 1'].map((name) => turns.run(name.slice(0, 3), task(name)));
+  await turn();
+  t.strictSame(begun, ['ann 1', 'bob 1']);
+  for (const [end, ...expected] of [
+    [0, 'ann 1', 'bob 1', 'ann 2'],
+    [1, 'ann 1', 'bob 1', 'ann 2', 'bob 2'],
+    [2, 'ann 1', 'bob 1', 'ann 2', 'bob 2', 'eve 1'],
+  ] as const) {
+    ends[end]?.();
+    await turn();
+    t.strictSame(begun, expected);
+  }
+  for (const end of ends) end();
+  await Promise.all(tasks);
+});
+
+t.test('a task that waits and is aborted is not run', async (t) => {
+  const turns = new UserTurns(1);
+  const client = new AbortController();
+  const first = turns.run('ann', () => turn());
+  const aborted = turns.run('ann', async () => t.fail('it is run'), client.signal);
+  const last = turns.run('ann', async () => 'done');
+  client.abort(new Error('gone'));
+  await t.rejects(aborted, /gone/);
+  await first;
+  t.equal(await last, 'done');
+  await t.rejects(
+    turns.run('ann', async () => t.fail('it is run'), client.signal),
+    /gone/,
+  );
+});

@@ -100,10 +100,14 @@ export class KeptResultRoutes {
       throw httpErrors.conflict(`the statement of result ${id} failed: ${snapshot.state.failure.message}`);
     }
     const withStrings = result.manifest.pages.format === 'json, large integers as strings';
-    const path = await result.file(format.fileName, {
+    const form = {
       format: withStrings ? format.rowsWithStrings : format.rows,
       content: format.content(snapshot, result.rows),
-    });
+    };
+    if (response.destroyed) throw new RequestAbortedError('the client went away before its file was made');
+    const client = new AbortController();
+    response.once('close', () => client.abort());
+    const path = await result.file(format.fileName, form, client.signal);
     if (response.destroyed) throw new RequestAbortedError('the client went away before its file was made');
     const reservation = this.#requestMemory.reserve(query.identity.owner, fileMemoryBytes);
     response.once('close', () => reservation.release());
