@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Observe } from '../events.ts';
 import type { QueryStats } from '../query/pages.ts';
 import type { Rows } from '../query/ring.ts';
@@ -6,12 +7,12 @@ import type { QueryState } from '../query/state.ts';
 import { RefusalError } from '../refusal-error.ts';
 import type { Cause } from '../wire/failures.ts';
 import { fileTrouble, isFileError, isMissing } from '../wire/file-trouble.ts';
-import type { KeptBatch } from '../wire/kept-rows.ts';
+import { type KeptBatch, keptFiles } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 import { BatchIndex } from './batch-index.ts';
 import { type FileForm, FormatFiles } from './format-files.ts';
 import type { KeptSpace } from './kept-space.ts';
-import { type Manifest, writeManifest } from './manifest.ts';
+import { type Manifest, sizeOf, writeManifest } from './manifest.ts';
 import { DamagedResultError, type ResultReader } from './result-reader.ts';
 
 /** Disk space that is reserved at once, in bytes: the first of these that there is room for. */
@@ -37,6 +38,8 @@ export class KeptResult implements RowStore {
   /** Disk space that the worker may use and has not used. */
   #grantedBytes = 0;
   readonly #files: FormatFiles;
+  /** Of the files beside its rows and those of formats: thousands of columns take megabytes in them. */
+  #describingBytes = 0;
   #isRemoved = false;
   #saved: Promise<void> = Promise.resolve();
 
@@ -89,6 +92,8 @@ export class KeptResult implements RowStore {
   }
 
   add(batch: KeptBatch): number {
+    // The columns were written before the first row, and are counted with the manifest otherwise.
+    if (this.rows === 0) void this.#countDescribing();
     this.index.add(batch);
     const granted = Math.min(this.#grantedBytes, batch.bytes);
     this.#grantedBytes -= granted;
@@ -112,11 +117,26 @@ export class KeptResult implements RowStore {
     const before = this.#saved;
     this.#saved = (async () => {
       await before.catch(() => {});
-      if (!this.#isRemoved) await writeManifest(this.folder, manifest);
+      if (this.#isRemoved) return;
+      try {
+        await writeManifest(this.folder, manifest);
+      } finally {
+        await this.#countDescribing();
+      }
     })();
     // Who ends the server waits for it, whether or not it fails.
     this.#saved.catch((error: Error) => this.#observeFailure(error));
     await this.#saved;
+  }
+
+  /** The files are there whether or not there is room for them. Later results find less of it. */
+  async #countDescribing(): Promise<void> {
+    const names = [keptFiles.columns, keptFiles.index, keptFiles.manifest];
+    const sizes = await Promise.all(names.map((name) => sizeOf(join(this.folder, name))));
+    if (this.#isRemoved) return;
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    this.#space.use(this.#manifest.user, bytes - this.#describingBytes);
+    this.#describingBytes = bytes;
   }
 
   /** Resolves when no manifest is being written. */
@@ -153,7 +173,7 @@ export class KeptResult implements RowStore {
     if (this.#isRemoved) return;
     this.#isRemoved = true;
     this.#giveBack();
-    this.#space.release(this.#manifest.user, this.index.bytes + this.#files.bytes);
+    this.#space.release(this.#manifest.user, this.index.bytes + this.#files.bytes + this.#describingBytes);
     this.#files.close();
   }
 

@@ -1,4 +1,4 @@
-import { lstat, readdir, rm, stat } from 'node:fs/promises';
+import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { timeOfQueryId } from '../ids.ts';
 import { identify } from '../process-identity.ts';
@@ -12,6 +12,7 @@ import {
   readIndexFile,
   readManifest,
   removeFolder,
+  sizeOf,
   thisProcess,
 } from './manifest.ts';
 
@@ -105,10 +106,6 @@ async function removePassingFiles(folder: string): Promise<void> {
   // One that stays is written anew.
   const remove = (name: string): Promise<void> => rm(join(folder, name), { force: true }).catch(() => {});
   await Promise.all((await readdir(folder)).filter(isPassing).map(remove));
-}
-
-async function sizeOf(path: string): Promise<number> {
-  return (await stat(path).catch(() => null))?.size ?? 0;
 }
 
 /** Whether another server may be about to write the manifest. There are no rows before it has (see `KeptResults.make`). */

@@ -1,4 +1,4 @@
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { identify } from '../process-identity.ts';
 import type { QueryStats } from '../query/pages.ts';
@@ -138,4 +138,9 @@ export async function removeFolder(folder: string): Promise<void> {
   await rm(join(folder, keptFiles.manifest), { force: true });
   // A file of a format may be begun meanwhile.
   await rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+}
+
+/** @returns the bytes of a file; 0 if there is none */
+export async function sizeOf(path: string): Promise<number> {
+  return (await stat(path).catch(() => null))?.size ?? 0;
 }

@@ -255,6 +255,42 @@ t.test('one server at a time takes results over', async (t) => {
   t.strictSame(readdirSync(place.folder).length, 1, 'the lock is released');
 });
 
+t.test('the disk space of columns and manifests counts', async (t) => {
+  const results = new Place(t).open();
+  const result = await results.make(newResult());
+  const query = queryOf(result);
+  results.add(query, result);
+  const many = Array.from({ length: 4_096 }, (_, number) => ({ ...columns[0], name: `${number}`.padStart(256, 'x') }));
+  result.columnsKnown(many as never);
+  const batch = writeRows(result, 10);
+  writeFileSync(join(result.folder, 'columns.json'), JSON.stringify({ columns: many, definitions: many }));
+  result.add(batch);
+  const takes = (): number =>
+    readdirSync(result.folder).reduce((sum, name) => sum + statSync(join(result.folder, name)).size, 0);
+  await until(() => results.bytes >= takes());
+  t.ok(results.bytes > 2_000_000, `${results.bytes} bytes`);
+  await result.seal({ name: 'Succeeded', outcome }, many as never, stats);
+  t.equal(results.bytes, takes());
+  t.ok(results.bytes > 3_000_000, `${results.bytes} bytes`);
+  query.remove(causes.cancelled());
+  t.equal(results.bytes, 0);
+  await results.removed(query);
+  t.equal(results.bytes, 0);
+});
+
+t.test('the disk space of a result that is taken over counts', async (t) => {
+  const place = new Place(t);
+  const made = await place.open().make(newResult());
+  writeRows(made, 100);
+  abandon(made);
+  const results = place.open();
+  await results.load();
+  t.equal(
+    results.bytes,
+    readdirSync(made.folder).reduce((sum, name) => sum + statSync(join(made.folder, name)).size, 0),
+  );
+});
+
 t.test('a file that nobody waits for any more is given up, and its space is free', async (t) => {
   const results = new Place(t).open();
   const batches = 2_000;
@@ -263,6 +299,8 @@ t.test('a file that nobody waits for any more is given up, and its space is free
   results.add(query, result);
   const batch = writeRows(result, 10_000, batches);
   for (let count = 0; count < batches; count++) result.add(batch);
+  // With what describes it.
+  await result.save(result.manifest);
   const before = results.bytes;
   const path = join(result.folder, 'rows.csv');
   const begin = async (...clients: AbortController[]): Promise<unknown[]> => {
