@@ -19,6 +19,8 @@ import { RefusalError, RequestAbortedError } from '#src/refusal-error.js';
 import type { KeptResult } from '#src/results/kept-result.js';
 import type { Manifest } from '#src/results/manifest.js';
 import { causes } from '#src/wire/failures.js';
+import { idleHandle, runBy } from '../query/run-by.ts';
+import { statement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { columns, newResult, Place, queryOf, writeRows } from './place.ts';
 
@@ -119,6 +121,23 @@ t.test('an error of reading is refused for its reason, and without a path of the
   symlinkSync('/dev/full', join(full.folder, 'manifest.json.new'));
   await t.rejects(full.save(full.manifest), /ENOSPC/);
   t.match(place.reasons('kept_result_failed').at(-1), /ENOSPC/, 'a manifest that cannot be written is logged');
+});
+
+t.test('a statement whose end cannot be written fails without a path of the server', async (t) => {
+  const place = new Place(t);
+  const results = place.open();
+  const result = await results.make(newResult());
+  const query = queryOf(result);
+  results.add(query, result);
+  symlinkSync('/dev/full', join(result.folder, 'manifest.json.new'));
+  runBy(query, statement('SELECT 1'), () => idleHandle);
+  query.started();
+  query.ended(outcome, 0);
+  await until(() => !query.isRunning);
+  const { state } = query;
+  t.match(state, { name: 'Failed', failure: { code: 90010, message: /no space left/ } });
+  t.notOk(JSON.stringify(state).includes('/'));
+  t.match(place.reasons('kept_result_failed')[0], /ENOSPC/);
 });
 
 t.test('a result whose manifest is not as it was written is dropped, and costs no other', async (t) => {
