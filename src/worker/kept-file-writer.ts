@@ -7,13 +7,14 @@ import { arrowFile } from './arrow/arrow-file.ts';
 import type { RowPackets } from './arrow/cells.ts';
 import { parquetFile } from './arrow/parquet-file.ts';
 import { KeptBatches, keptColumns } from './kept-batches.ts';
+import type { KeptColumns } from './kept-file.ts';
 import { encodeRows, noLimit } from './kept-text.ts';
 import { resultColumns } from './result-columns.ts';
 import { RowEncoder } from './row-encoder.ts';
 import type { RowFormat } from './row-format.ts';
 
 /** The columns of a statement that has returned none. */
-const noColumns = { definitions: [], isBinary: false };
+const noColumns: KeptColumns = { definitions: [], columns: [], isBinary: false };
 
 /**
  * Writes a kept result to a file.
@@ -45,7 +46,7 @@ export async function writeKeptFile(task: WriteTask): Promise<WrittenFile> {
 }
 
 /** A statement without a result set has no file of columns. */
-function columnsOrNone(folder: string): ReturnType<typeof keptColumns> {
+function columnsOrNone(folder: string): KeptColumns {
   try {
     return keptColumns(folder);
   } catch (error) {

@@ -16,9 +16,9 @@ export default async function serve(task: KeptTask): Promise<ReadRows | WrittenF
   try {
     return task.type === 'read' ? readRows(task) : await writeKeptFile(task);
   } catch (error) {
-    if (error instanceof DamageError) return { damage: error.message } satisfies TaskFailure;
-    if (isFileError(error)) return { code: error.code, message: error.message } satisfies TaskFailure;
-    if (error instanceof UnrepresentableError) return { unrepresentable: error.message } satisfies TaskFailure;
+    if (error instanceof DamageError) return { damage: error.message };
+    if (isFileError(error)) return { code: error.code, message: error.message };
+    if (error instanceof UnrepresentableError) return { unrepresentable: error.message };
     throw error;
   }
 }

@@ -16,6 +16,7 @@ import { newQueryId } from '#src/ids.js';
 import { Lock } from '#src/lock.js';
 import { identify } from '#src/process-identity.js';
 import { RefusalError, RequestAbortedError } from '#src/refusal-error.js';
+import type { FileForm } from '#src/results/format-files.js';
 import type { KeptResult } from '#src/results/kept-result.js';
 import type { Manifest } from '#src/results/manifest.js';
 import { causes } from '#src/wire/failures.js';
@@ -34,7 +35,7 @@ const stats = {
   spill: counts,
   queue: null,
 };
-const csv = { format: 'csv', head: '', tail: '\n' } as const;
+const csv: FileForm = { format: 'csv', content: { type: 'text', head: '', tail: '\n' } };
 /** A client that waits. */
 const stays = new AbortController().signal;
 /** A process that has ended, or never was. */
