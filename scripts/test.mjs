@@ -20,6 +20,7 @@ const SIDE_BY_SIDE = 5;
 const FIRST = [
   'test/faults/soak.test.ts',
   'test/service/start-stop.test.ts',
+  'test/service/kept-results.test.ts',
   'test/service/faults.test.ts',
   'test/service/large-rows.test.ts',
   'test/api/databend/driver.test.ts',
@@ -29,6 +30,8 @@ const FIRST = [
   'test/api/databend/cursors.test.ts',
   'test/service/paging.test.ts',
   'test/service/progress.test.ts',
+  'test/service/parquet.test.ts',
+  'test/service/arrow.test.ts',
   'test/faults/restart.test.ts',
   'test/worker/executor.test.ts',
   'test/service/secrets.test.ts',

@@ -15,7 +15,7 @@ import { checkFile, digestOf, file, keep, stream, type WholeAnswer } from '../su
 
 const streamType = 'application/vnd.apache.arrow.stream';
 const fileType = 'application/vnd.apache.arrow.file';
-const rowsCount = figure(200_000, 2_000_000);
+const rowsCount = figure(60_000, 2_000_000);
 
 /** Both servers send this in another form by the binary protocol, so that a statement with it is read as text. */
 const forcesText = 'SEC_TO_TIME(0.5)';

@@ -17,7 +17,7 @@ import { authorization, checkFile, digestOf, file, keep, stream } from '../suppo
 
 const contentType = 'application/vnd.apache.parquet';
 /** A row group has 262,144 at most. */
-const rowsCount = figure(300_000, 2_000_000);
+const rowsCount = figure(140_000, 2_000_000);
 
 /** Both servers send this in another form by the binary protocol, so that a statement with it is read as text. */
 const forcesText = 'SEC_TO_TIME(0.5)';

@@ -8,7 +8,7 @@ import { recordBatch } from './record-batch.ts';
 type ParquetWasm = typeof import('parquet-wasm');
 
 /** The rows of a row group are held in memory until it is full. */
-const rowGroupRows = 256 * 1024;
+const rowGroupRows = 128 * 1024;
 const rowGroupBytes = 32 * 1024 * 1024;
 
 const noPackets: RowPackets = { source: Buffer.alloc(0), ends: new Uint32Array(0) };
