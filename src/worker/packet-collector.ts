@@ -9,6 +9,11 @@ const fullBufferBytes = 512 * 1024;
 const keptBufferBytesMax = 1024 * 1024;
 const firstRows = 256;
 
+/** The length that the header at `at` says. (`Buffer.readUIntLE` takes several times as long.) */
+export function payloadLength(source: Uint8Array, at: number): number {
+  return (source[at] as number) | ((source[at + 1] as number) << 8) | ((source[at + 2] as number) << 16);
+}
+
 /** Collects row packets as the database sent them, each with its header, and their ends. */
 export class PacketCollector {
   #bytes: Buffer = Buffer.allocUnsafeSlow(firstBufferBytes);
@@ -38,7 +43,7 @@ export class PacketCollector {
   add(source: Buffer, from: number, to: number, rows: number): void {
     this.#reserve(to - from, rows);
     for (let at = from; at < to; ) {
-      at += headerBytes + source.readUIntLE(at, 3);
+      at += headerBytes + payloadLength(source, at);
       this.#ends[this.#rows++] = this.#length + at - from;
     }
     source.copy(this.#bytes, this.#length, from, to);

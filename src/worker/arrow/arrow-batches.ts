@@ -2,7 +2,7 @@ import { type Cause, causes } from '../../wire/failures.ts';
 import type { Batch } from '../../wire/statement.ts';
 import * as rowPacket from '../kernel/shared/row-packet.ts';
 import { headroomBytes, type KernelStop, kernel, kernelStop } from '../kernel.ts';
-import { PacketCollector } from '../packet-collector.ts';
+import { PacketCollector, payloadLength } from '../packet-collector.ts';
 import type { RowBatches } from '../row-batches.ts';
 import { batchBytes } from '../row-encoder.ts';
 import type { ArrowRowFormat } from './arrow-columns.ts';
@@ -60,7 +60,7 @@ export class ArrowBatches implements RowBatches {
     const rowsLeft = rowsMax - this.rows;
     let stop: KernelStop = kernelStop.inputUsed;
     while (at + headerBytes <= to) {
-      const payload = input.readUIntLE(at, 3);
+      const payload = payloadLength(input, at);
       const end = at + headerBytes + payload;
       if (payload === payloadBytesMax || (end > to && end - at > headroomBytes)) {
         stop = kernelStop.largeRow;

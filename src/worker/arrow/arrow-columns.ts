@@ -8,7 +8,7 @@ import type { Cells } from './cells.ts';
 import { type DateForm, dateTexts, dropInvalidDates, writeDates, writeDurations, writeTimestamps } from './dates.ts';
 import { writeDecimals } from './decimals.ts';
 import { writeBinaryFloats, writeFloats } from './floats.ts';
-import { copyNumbers, writeBits, writeIntegers } from './integers.ts';
+import { copierOf, writeBits, writeIntegers } from './integers.ts';
 import { writeBytes, writeJsonTexts, writeStrings, writeTexts } from './texts.ts';
 
 /** How the rows of a result are written as Arrow. */
@@ -85,9 +85,7 @@ function plainWriterOf(type: PlainType, form: DateForm): (cells: Cells, body: Ba
   switch (type.kind) {
     case 'int': {
       const bytes = (type.bits / 8) as 1 | 2 | 4 | 8;
-      return form === null
-        ? (cells, body) => writeIntegers(cells, body, bytes, type.isSigned)
-        : (cells, body) => copyNumbers(cells, body, bytes);
+      return form === null ? (cells, body) => writeIntegers(cells, body, bytes, type.isSigned) : copierOf(bytes);
     }
     case 'float': {
       const bytes = (type.bits / 8) as 4 | 8;

@@ -129,7 +129,7 @@ function readTimeText(cells: Cells, start: number, end: number): void {
   for (let from = Math.max(start, end - fractionDigitsMax - 1); from < end; from++) {
     if (source[from] !== point) continue;
     at = from;
-    microseconds = digits(cells, from + 1, end) * 10 ** (fractionDigitsMax - (end - from - 1));
+    microseconds = digits(cells, from + 1, end) * (digitUnits[end - from - 1] as number);
     break;
   }
   if (at - start < 'h:mm:ss'.length) throw noNumber(source, start, end);
@@ -153,7 +153,7 @@ function readDateValue(
   length: number,
   { type, decimals }: NonNullable<DateForm>,
 ): void {
-  checkLength(length, 4, 7, 11);
+  if (length !== 0 && length !== 4 && length !== 7 && length !== 11) throw wrongLength(length);
   year = length > 0 ? view.getUint16(start, true) : 0;
   month = length > 0 ? (source[start + 2] as number) : 0;
   day = length > 0 ? (source[start + 3] as number) : 0;
@@ -165,7 +165,7 @@ function readDateValue(
 }
 
 function readTimeValue({ source, view }: Cells, start: number, length: number, decimals: number): void {
-  checkLength(length, 8, 12, 0);
+  if (length !== 0 && length !== 8 && length !== 12) throw wrongLength(length);
   seconds = length > 0 ? view.getUint32(start + 1, true) * secondsPerDay + secondsOf(source, start + 5) : 0;
   microseconds = length > 8 ? shownMicroseconds(view.getUint32(start + 8, true), decimals) : 0;
 }
@@ -174,14 +174,17 @@ function secondsOf(source: Buffer, at: number): number {
   return (source[at] as number) * 3_600 + (source[at + 1] as number) * 60 + (source[at + 2] as number);
 }
 
+/** By digits of a fraction, the microseconds of the last of them. */
+const digitUnits = [1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+
 /** The databases print as many digits as the column has, and drop the rest. */
 function shownMicroseconds(value: number, decimals: number): number {
   if (value > microsecondsMax) throw new RangeError(`a second has ${value} microseconds`);
-  return decimals >= fractionDigitsMax ? value : value - (value % 10 ** (fractionDigitsMax - decimals));
+  return decimals >= fractionDigitsMax ? value : value - (value % (digitUnits[decimals] as number));
 }
 
-function checkLength(length: number, ...known: readonly number[]): void {
-  if (length !== 0 && !known.includes(length)) throw new RangeError(`a date or time has a length of ${length}`);
+function wrongLength(length: number): RangeError {
+  return new RangeError(`a date or time has a length of ${length}`);
 }
 
 const daysOfMonth = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -207,7 +210,7 @@ function daysSince1970(): number {
 function writeMicroseconds(out: DataView, to: number, wholeSeconds: number, fraction: number): void {
   const whole = wholeSeconds * millionBy64 * 64;
   const low = (whole >>> 0) + fraction;
-  out.setUint32(to, low >>> 0, true);
+  out.setInt32(to, low | 0, true);
   out.setInt32(to + 4, Math.floor(whole / twoTo32) + (low >= twoTo32 ? 1 : 0), true);
 }
 

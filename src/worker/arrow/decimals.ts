@@ -25,7 +25,7 @@ export function writeDecimals(cells: Cells, body: BatchBody, bytes: 16 | 32, pre
   for (let row = 0, to = at; row < rows; row++, to += bytes) {
     const start = starts[row] as number;
     const length = lengths[row] as number;
-    if (length === noCell) body.bytes.fill(0, to, to + bytes);
+    if (length === noCell) writeSmall(body, to, bytes, 0);
     else writeDecimal(cells, start, start + length, body, to, bytes, precision, scale);
   }
   body.end(rows * bytes);
@@ -68,12 +68,9 @@ function writeDecimal(
   if (missing < 0) missing = scale;
   if (digits > 0) digits += missing;
   if (digits > precision) throw tooLong(source, start, end);
-  const out = body.view;
   if (digits <= exactDigits) {
     for (; missing > 0; missing--) value *= 10;
-    const signed = isNegative && value !== 0 ? -value : value;
-    writeInt64(out, to, signed);
-    body.bytes.fill(signed < 0 ? 0xff : 0, to + 8, to + bytes);
+    writeSmall(body, to, bytes, isNegative && value !== 0 ? -value : value);
     return;
   }
   gather(source, first, end, scale);
@@ -82,6 +79,14 @@ function writeDecimal(
     body.bytes[to + byte] = Math.floor(limb / 2 ** (8 * (byte % 3))) & 0xff;
   }
   if (isNegative) negate(body.bytes, to, bytes);
+}
+
+/** @param value of at most 53 bits */
+function writeSmall(body: BatchBody, to: number, bytes: number, value: number): void {
+  const out = body.view;
+  writeInt64(out, to, value);
+  const sign = value < 0 ? -1 : 0;
+  for (let at = to + 8; at < to + bytes; at += 4) out.setInt32(at, sign, true);
 }
 
 /** Gathers the digits of a number in `limbs`, with `scale` of them behind the point. */
