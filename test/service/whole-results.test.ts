@@ -235,10 +235,10 @@ for (const server of await sharedServers()) {
       await holder.query('DO GET_LOCK(?, 0)', [lock]);
       const failing = `SELECT '' AS a UNION ALL SELECT REPEAT('x', 40000) UNION ALL SELECT GET_LOCK('${lock}', 60)`;
       const kill = async (): Promise<void> => {
-        const [rows] = await holder.query<mysql.RowDataPacket[]>(
-          `SELECT id FROM information_schema.processlist WHERE info LIKE '%${lock}%' AND id <> CONNECTION_ID()`,
+        const ids = await server.sql(
+          `SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%${lock}%' AND ID <> CONNECTION_ID()`,
         );
-        for (const { id, ID = id } of rows) await holder.query(`KILL ${ID}`);
+        for (const id of ids.split('\n')) await holder.query(`KILL ${id}`);
       };
       const cut = await whole(sluice, failing, '?format=csv', {}, async (response) => {
         await once(response, 'readable');

@@ -18,7 +18,7 @@ export async function runSql(socketPath: string, statements: string, login: Logi
     try {
       return await runOnce(socketPath, statements, login);
     } catch (error) {
-      const isUnreadable = /^ERROR 3854 /.test((error as Error).message) && statements.includes('PROCESSLIST');
+      const isUnreadable = /^ERROR 3854 /.test((error as Error).message) && /processlist/i.test(statements);
       if (!isUnreadable || performance.now() > stopsAt) throw error;
       await sleep(20);
     }
