@@ -76,6 +76,7 @@ export class HttpConnection {
 
   #send(head: string, body: string): Promise<Reply> {
     return new Promise((resolve, reject) => {
+      if (this.#socket.destroyed) throw new Error('the server has closed the connection');
       this.#exchange = { resolve, reject };
       this.#head = '';
       this.#toCome = null;

@@ -11,22 +11,41 @@ export interface KeptResult {
 const keepSecs = 900;
 
 /** Runs a statement; resolves when the last of its rows is on disk. */
-export async function keep(connection: HttpConnection, sql: string, rows: number): Promise<KeptResult> {
-  const pagination = { wait_time_secs: 20, max_rows_per_page: 1 };
-  const { tail } = await connection.post('/v1/query', { sql, result: { keep_secs: keepSecs }, pagination });
-  const [uri, finalUri] = [uriIn(tail, 'result_uri'), uriIn(tail, 'final_uri')];
-  for (;;) {
-    // There is no such row, so that the answer comes at the end.
-    const last = await connection.get(`${uri}/rows?from=${rows}`);
-    const { state, rows: kept } = JSON.parse(last.tail) as { readonly state: string; readonly rows: number };
-    if (state === 'Running') continue;
-    if (kept !== rows) throw new Error(`sluice: ${kept} rows are kept instead of ${rows}: ${last.tail}`);
-    return { uri, finalUri, rows };
-  }
+export function keep(url: string, sql: string, rows: number): Promise<KeptResult> {
+  return withConnection(url, async (connection) => {
+    const pagination = { wait_time_secs: 20, max_rows_per_page: 1 };
+    const { tail } = await connection.post('/v1/query', { sql, result: { keep_secs: keepSecs }, pagination });
+    const [uri, finalUri] = [uriIn(tail, 'result_uri'), uriIn(tail, 'final_uri')];
+    for (;;) {
+      // There is no such row, so that the answer comes at the end.
+      const last = await connection.get(`${uri}/rows?from=${rows}`);
+      const { state, rows: kept } = JSON.parse(last.tail) as { readonly state: string; readonly rows: number };
+      if (state === 'Running') continue;
+      if (kept !== rows) throw new Error(`sluice: ${kept} rows are kept instead of ${rows}: ${last.tail}`);
+      return { uri, finalUri, rows };
+    }
+  });
 }
 
-export async function forget(connection: HttpConnection, { finalUri }: KeptResult): Promise<void> {
-  await connection.get(finalUri);
+export async function forget(url: string, results: readonly KeptResult[]): Promise<void> {
+  await withConnection(url, async (connection) => {
+    for (const { finalUri } of results) await connection.get(finalUri);
+  });
+}
+
+/** @returns the number of bytes of a file of a kept result */
+export async function downloadFile(url: string, { uri }: KeptResult, format: string): Promise<number> {
+  return withConnection(url, async (connection) => (await connection.get(`${uri}.${format}`)).bytes);
+}
+
+/** The server closes connections that are idle for long. */
+async function withConnection<T>(url: string, use: (connection: HttpConnection) => Promise<T>): Promise<T> {
+  const connection = await HttpConnection.open(url);
+  try {
+    return await use(connection);
+  } finally {
+    connection.close();
+  }
 }
 
 export interface RandomReads {

@@ -1,5 +1,4 @@
 import type { DatabaseServer } from '../../test/support/servers.ts';
-import { HttpConnection } from '../clients/http-connection.ts';
 import { forget, keep } from '../clients/kept-results.ts';
 import { tables } from '../tables.ts';
 import { type Contender, type Download, selectOf } from './contender.ts';
@@ -26,14 +25,10 @@ export class Kept implements Contender {
   }
 
   async download(download: Download): Promise<{ bytes?: number }> {
-    const connection = await HttpConnection.open(this.#sluice.url);
-    try {
-      const result = await keep(connection, selectOf(download), tables[download.table].rows * download.times);
-      await forget(connection, result);
-      return {};
-    } finally {
-      connection.close();
-    }
+    const { url } = this.#sluice;
+    const result = await keep(url, selectOf(download), tables[download.table].rows * download.times);
+    await forget(url, [result]);
+    return {};
   }
 
   async repeat(): Promise<never> {

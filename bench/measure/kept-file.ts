@@ -1,6 +1,5 @@
 import type { DatabaseServer } from '../../test/support/servers.ts';
-import { HttpConnection } from '../clients/http-connection.ts';
-import { forget, keep } from '../clients/kept-results.ts';
+import { downloadFile, forget, keep } from '../clients/kept-results.ts';
 import { selectOf } from '../contenders/contender.ts';
 import type { Measurement } from '../figures.ts';
 import type { FileVariant, KeptFilesScenario } from '../scenarios.ts';
@@ -15,21 +14,15 @@ export async function measureKeptFile(
   sluice: ServerProcess,
   database: DatabaseServer,
 ): Promise<Measurement> {
-  const connection = await HttpConnection.open(sluice.url);
-  try {
-    const rows = tables[table].rows * times;
-    const result = await keep(connection, selectOf({ table, times, gzip: false }), rows);
-    const path = `${result.uri}.${format}`;
-    if (!isFirst) await connection.get(path);
-    const measurement = await withUsage(sluice, database, async () => {
-      const started = performance.now();
-      const { bytes } = await connection.get(path);
-      const wallMs = performance.now() - started;
-      return { wallMs, perSecond: (rows / wallMs) * 1_000, bytesPerSecond: (bytes / wallMs) * 1_000, bytes };
-    });
-    await forget(connection, result);
-    return measurement;
-  } finally {
-    connection.close();
-  }
+  const rows = tables[table].rows * times;
+  const result = await keep(sluice.url, selectOf({ table, times, gzip: false }), rows);
+  if (!isFirst) await downloadFile(sluice.url, result, format);
+  const measurement = await withUsage(sluice, database, async () => {
+    const started = performance.now();
+    const bytes = await downloadFile(sluice.url, result, format);
+    const wallMs = performance.now() - started;
+    return { wallMs, perSecond: (rows / wallMs) * 1_000, bytesPerSecond: (bytes / wallMs) * 1_000, bytes };
+  });
+  await forget(sluice.url, [result]);
+  return measurement;
 }

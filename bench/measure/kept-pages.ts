@@ -1,5 +1,4 @@
 import type { DatabaseServer } from '../../test/support/servers.ts';
-import { HttpConnection } from '../clients/http-connection.ts';
 import { forget, keep, readAtRandom } from '../clients/kept-results.ts';
 import { selectOf } from '../contenders/contender.ts';
 import { latencyFigures, type Measurement } from '../figures.ts';
@@ -16,21 +15,16 @@ export async function measureKeptPages(
   sluice: ServerProcess,
   database: DatabaseServer,
 ): Promise<Measurement> {
-  const connection = await HttpConnection.open(sluice.url);
-  try {
-    const sql = selectOf({ table, times, gzip: false });
-    const result = await keep(connection, sql, tables[table].rows * times);
-    await readAtRandom(sluice.url, [result], { ...reads, seconds: warmUpSecs });
-    let pages = 0;
-    const measurement = await withUsage(sluice, database, async () => {
-      const started = performance.now();
-      const latencies = await readAtRandom(sluice.url, [result], reads);
-      pages = latencies.length;
-      return latencyFigures(latencies, performance.now() - started);
-    });
-    await forget(connection, result);
-    return { ...measurement, mainCpuMsPerRequest: (measurement.mainCpuMs ?? Number.NaN) / pages };
-  } finally {
-    connection.close();
-  }
+  const sql = selectOf({ table, times, gzip: false });
+  const result = await keep(sluice.url, sql, tables[table].rows * times);
+  await readAtRandom(sluice.url, [result], { ...reads, seconds: warmUpSecs });
+  let pages = 0;
+  const measurement = await withUsage(sluice, database, async () => {
+    const started = performance.now();
+    const latencies = await readAtRandom(sluice.url, [result], reads);
+    pages = latencies.length;
+    return latencyFigures(latencies, performance.now() - started);
+  });
+  await forget(sluice.url, [result]);
+  return { ...measurement, mainCpuMsPerRequest: (measurement.mainCpuMs ?? Number.NaN) / pages };
 }

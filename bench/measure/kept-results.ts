@@ -1,5 +1,4 @@
 import type { DatabaseServer } from '../../test/support/servers.ts';
-import { HttpConnection } from '../clients/http-connection.ts';
 import { forget, type KeptResult, keep, readAtRandom } from '../clients/kept-results.ts';
 import { type Measurement, percentile } from '../figures.ts';
 import { memoryBytes } from '../processes.ts';
@@ -20,37 +19,32 @@ export async function measureKeptResults(
   database: DatabaseServer,
 ): Promise<Measurement> {
   const { table, results: count, rows, rowsPerPage, seconds } = scenario;
-  const connection = await HttpConnection.open(sluice.url);
-  try {
-    const sql = `SELECT * FROM ${table} LIMIT ${rows}`;
-    const results: KeptResult[] = [];
-    while (results.length < count) results.push(await keep(connection, sql, rows));
-    const read = (seconds: number): Promise<number[]> =>
-      readAtRandom(sluice.url, results, { readers: count, rowsPerPage, seconds });
-    await read(warmUpSecs);
-    const pageP99AloneMs = percentile(await read(seconds), 0.99);
-    const measurement = await withUsage(sluice, database, async () => {
-      const reading = { isDone: false };
-      const memory = sampleMemory(sluice.pid);
-      const writers = writeMeanwhile(sluice.url, scenario, reading);
-      try {
-        const started = performance.now();
-        const latencies = await Promise.race([read(seconds), writers.then(() => [])]);
-        const pageP99BesideMs = percentile(latencies, 0.99);
-        const perSecond = (latencies.length / (performance.now() - started)) * 1_000;
-        return { perSecond, pageP99BesideMs, memoryGrowth: memory.growth() };
-      } finally {
-        reading.isDone = true;
-        memory.stop();
-        await writers;
-      }
-    });
-    for (const result of results) await forget(connection, result);
-    const pageP99Ratio = (measurement.pageP99BesideMs ?? Number.NaN) / pageP99AloneMs;
-    return { ...measurement, pageP99AloneMs, pageP99Ratio };
-  } finally {
-    connection.close();
-  }
+  const sql = `SELECT * FROM ${table} LIMIT ${rows}`;
+  const results: KeptResult[] = [];
+  while (results.length < count) results.push(await keep(sluice.url, sql, rows));
+  const read = (seconds: number): Promise<number[]> =>
+    readAtRandom(sluice.url, results, { readers: count, rowsPerPage, seconds });
+  await read(warmUpSecs);
+  const pageP99AloneMs = percentile(await read(seconds), 0.99);
+  const measurement = await withUsage(sluice, database, async () => {
+    const reading = { isDone: false };
+    const memory = sampleMemory(sluice.pid);
+    const writers = writeMeanwhile(sluice.url, scenario, reading);
+    try {
+      const started = performance.now();
+      const latencies = await Promise.race([read(seconds), writers.then(() => [])]);
+      const pageP99BesideMs = percentile(latencies, 0.99);
+      const perSecond = (latencies.length / (performance.now() - started)) * 1_000;
+      return { perSecond, pageP99BesideMs, memoryGrowth: memory.growth() };
+    } finally {
+      reading.isDone = true;
+      memory.stop();
+      await writers;
+    }
+  });
+  await forget(sluice.url, results);
+  const pageP99Ratio = (measurement.pageP99BesideMs ?? Number.NaN) / pageP99AloneMs;
+  return { ...measurement, pageP99AloneMs, pageP99Ratio };
 }
 
 /** Keeps results one after the other, by several clients at once, until those who read are done. */
@@ -62,12 +56,7 @@ async function writeMeanwhile(
   const sql = `SELECT * FROM ${table} LIMIT ${writtenRows}`;
   await Promise.all(
     Array.from({ length: writers }, async () => {
-      const connection = await HttpConnection.open(url);
-      try {
-        while (!reading.isDone) await forget(connection, await keep(connection, sql, writtenRows));
-      } finally {
-        connection.close();
-      }
+      while (!reading.isDone) await forget(url, [await keep(url, sql, writtenRows)]);
     }),
   );
 }
