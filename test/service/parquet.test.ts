@@ -16,7 +16,7 @@ import { createDatesTable, createNumbersTable, createTypedTable } from '../suppo
 import { authorization, checkFile, digestOf, file, keep, stream } from '../support/whole-answers.ts';
 
 const contentType = 'application/vnd.apache.parquet';
-/** A row group has 262,144 at most. */
+/** A row group has 131,072 at most. */
 const rowsCount = figure(140_000, 2_000_000);
 
 /** Both servers send this in another form by the binary protocol, so that a statement with it is read as text. */
