@@ -3,11 +3,11 @@
 "use strict";
 export const validate = validate10;
 export default validate10;
-const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The manifest of a kept result (manifest.ts). Times and durations are so small that they and their sums are dates, and timers can wait for them.","type":"object","required":["version","id","user","sessionId","sql","effect","isStandalone","process","madeAt","keepMs","endedAt","state","columns","stats","rows","pages"],"properties":{"version":{"const":1},"id":{"type":"string"},"user":{"type":"string"},"sessionId":{"type":"string"},"sql":{"type":["string","null"]},"effect":{"enum":["read","atomic","partial","compound"]},"isStandalone":{"type":"boolean"},"process":{"type":"object","required":["pid","identity"],"properties":{"pid":{"type":"integer","minimum":1},"identity":{"type":"string"}}},"madeAt":{"$ref":"#/definitions/time"},"keepMs":{"type":"number","minimum":0,"maximum":2147483647},"endedAt":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/time"}]},"state":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"const":"Running"}}},{"required":["outcome"],"properties":{"name":{"const":"Succeeded"},"outcome":{"type":"object","required":["affectedRows","lastInsertId","warnings"],"properties":{"affectedRows":{"$ref":"#/definitions/digits"},"lastInsertId":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/digits"}]},"warnings":{"$ref":"#/definitions/count"}}}}},{"required":["failure"],"properties":{"name":{"const":"Failed"},"failure":{"type":"object","required":["code","sqlstate","message","outcome","retryable"],"properties":{"code":{"type":"integer"},"sqlstate":{"type":"string"},"message":{"type":"string"},"outcome":{"enum":["not_started","rolled_back","committed","unknown"]},"retryable":{"type":"boolean"}}}}}]},"columns":{"type":"array","items":{"$ref":"#/definitions/column"}},"stats":{"anyOf":[{"type":"null"},{"type":"object","required":["runningMs","scan","write","result","spill","queue"],"properties":{"runningMs":{"type":"number","minimum":0},"scan":{"type":"object","required":["rows","bytes","known","estimatedRows"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"},"known":{"type":"boolean"},"estimatedRows":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/count"}]}}},"write":{"$ref":"#/definitions/progress"},"result":{"$ref":"#/definitions/progress"},"spill":{"$ref":"#/definitions/progress"},"queue":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/count"}]}}}]},"rows":{"$ref":"#/definitions/count"},"pages":{"type":"object","required":["rows","format"],"properties":{"rows":{"type":"integer","minimum":1},"format":{"enum":["json","json, large integers as strings","json strings","json strings, NULL too"]}}}},"if":{"properties":{"state":{"properties":{"name":{"const":"Running"}}}}},"else":{"properties":{"endedAt":{"type":"number"}}},"definitions":{"time":{"type":"number","minimum":0,"maximum":4000000000000000},"count":{"type":"number","minimum":0},"digits":{"type":"string","pattern":"^[0-9]{1,20}$"},"progress":{"type":"object","required":["rows","bytes"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"}}},"column":{"type":"object","required":["name","type","nullable"],"properties":{"name":{"type":"string"},"nullable":{"type":"boolean"},"type":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"enum":["Int8","Int16","Int32","Int64","UInt8","UInt16","UInt32","UInt64","Float32","Float64","Date","String","Binary","Variant","Geometry","Vector","Null"]}}},{"required":["precision","scale"],"properties":{"name":{"const":"Decimal"},"precision":{"type":"integer"},"scale":{"type":"integer"}}},{"required":["precision"],"properties":{"name":{"enum":["Timestamp","Time"]},"precision":{"type":"integer"}}}]}}}}};
+const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The manifest of a kept result (manifest.ts). Times and durations are so small that they and their sums are dates, and timers can wait for them.","type":"object","required":["version","id","user","sessionId","sql","effect","isStandalone","process","madeAt","keepMs","endedAt","state","columns","stats","rows","pages"],"properties":{"version":{"const":1},"id":{"type":"string"},"user":{"type":"string"},"sessionId":{"type":"string"},"sql":{"type":["string","null"]},"effect":{"enum":["read","atomic","partial","compound"]},"isStandalone":{"type":"boolean"},"process":{"type":"object","required":["pid","identity"],"properties":{"pid":{"type":"integer","minimum":1},"identity":{"type":"string"}}},"madeAt":{"$ref":"#/definitions/time"},"keepMs":{"type":"number","minimum":0,"maximum":2147483647},"endedAt":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/time"}]},"state":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"const":"Running"}}},{"required":["outcome"],"properties":{"name":{"const":"Succeeded"},"outcome":{"type":"object","required":["affectedRows","lastInsertId","warnings"],"properties":{"affectedRows":{"$ref":"#/definitions/digits"},"lastInsertId":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/digits"}]},"warnings":{"$ref":"#/definitions/count"}}}}},{"required":["failure"],"properties":{"name":{"const":"Failed"},"failure":{"type":"object","required":["code","sqlstate","message","outcome","retryable"],"properties":{"code":{"type":"integer"},"sqlstate":{"type":"string"},"message":{"type":"string"},"outcome":{"enum":["not_started","rolled_back","committed","unknown"]},"retryable":{"type":"boolean"}}}}}]},"columns":{"type":"array","items":{"$ref":"#/definitions/column"}},"stats":{"anyOf":[{"type":"null"},{"type":"object","required":["runningMs","scan","write","result","spill","queue"],"properties":{"runningMs":{"type":"number","minimum":0},"scan":{"type":"object","required":["rows","bytes","known","estimatedRows"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"},"known":{"type":"boolean"},"estimatedRows":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/count"}]}}},"write":{"$ref":"#/definitions/progress"},"result":{"$ref":"#/definitions/progress"},"spill":{"$ref":"#/definitions/progress"},"queue":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/count"}]}}}]},"rows":{"$ref":"#/definitions/count"},"pages":{"type":"object","required":["rows","format"],"properties":{"rows":{"type":"integer","minimum":1},"format":{"enum":["json","json, large integers as strings","json strings","json strings, NULL too"]}}}},"if":{"properties":{"state":{"properties":{"name":{"const":"Running"}}}}},"else":{"properties":{"endedAt":{"type":"number"}}},"definitions":{"time":{"type":"number","minimum":0,"maximum":4000000000000000},"count":{"type":"number","minimum":0},"digits":{"type":"string","pattern":"^[0-9]{1,20}$"},"progress":{"type":"object","required":["rows","bytes"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"}}},"column":{"type":"object","required":["name","type","nullable"],"properties":{"name":{"type":"string"},"nullable":{"type":"boolean"},"type":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"enum":["Int8","Int16","Int32","Int64","UInt8","UInt16","UInt32","UInt64","Float32","Float64","Date","String","Binary","Variant","Geometry","Vector","Null"]}}},{"required":["precision","scale"],"properties":{"name":{"const":"Decimal"},"precision":{"type":"integer"},"isComputed":{"const":true},"scale":{"type":"integer"}}},{"required":["precision"],"properties":{"name":{"enum":["Timestamp","Time"]},"precision":{"type":"integer"}}}]}}}}};
 const schema12 = {"type":"number","minimum":0,"maximum":4000000000000000};
 const schema14 = {"type":"string","pattern":"^[0-9]{1,20}$"};
 const schema16 = {"type":"number","minimum":0};
-const schema17 = {"type":"object","required":["name","type","nullable"],"properties":{"name":{"type":"string"},"nullable":{"type":"boolean"},"type":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"enum":["Int8","Int16","Int32","Int64","UInt8","UInt16","UInt32","UInt64","Float32","Float64","Date","String","Binary","Variant","Geometry","Vector","Null"]}}},{"required":["precision","scale"],"properties":{"name":{"const":"Decimal"},"precision":{"type":"integer"},"scale":{"type":"integer"}}},{"required":["precision"],"properties":{"name":{"enum":["Timestamp","Time"]},"precision":{"type":"integer"}}}]}}};
+const schema17 = {"type":"object","required":["name","type","nullable"],"properties":{"name":{"type":"string"},"nullable":{"type":"boolean"},"type":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"enum":["Int8","Int16","Int32","Int64","UInt8","UInt16","UInt32","UInt64","Float32","Float64","Date","String","Binary","Variant","Geometry","Vector","Null"]}}},{"required":["precision","scale"],"properties":{"name":{"const":"Decimal"},"precision":{"type":"integer"},"isComputed":{"const":true},"scale":{"type":"integer"}}},{"required":["precision"],"properties":{"name":{"enum":["Timestamp","Time"]},"precision":{"type":"integer"}}}]}}};
 const pattern0 = new RegExp("^[0-9]{1,20}$", "u");
 const schema21 = {"type":"object","required":["rows","bytes"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"}}};
 
@@ -1024,11 +1024,10 @@ else {
 var valid24 = true;
 }
 if(valid24){
-if(data34.scale !== undefined){
-let data38 = data34.scale;
+if(data34.isComputed !== undefined){
 const _errs92 = errors;
-if(!(((typeof data38 == "number") && (!(data38 % 1) && !isNaN(data38))) && (isFinite(data38)))){
-const err34 = {instancePath:instancePath+"/columns/" + i0+"/type/scale",schemaPath:"#/definitions/column/properties/type/oneOf/1/properties/scale/type",keyword:"type",params:{type: "integer"},message:"must be integer"};
+if(true !== data34.isComputed){
+const err34 = {instancePath:instancePath+"/columns/" + i0+"/type/isComputed",schemaPath:"#/definitions/column/properties/type/oneOf/1/properties/isComputed/const",keyword:"const",params:{allowedValue: true},message:"must be equal to constant"};
 if(vErrors === null){
 vErrors = [err34];
 }
@@ -1041,6 +1040,26 @@ var valid24 = _errs92 === errors;
 }
 else {
 var valid24 = true;
+}
+if(valid24){
+if(data34.scale !== undefined){
+let data39 = data34.scale;
+const _errs93 = errors;
+if(!(((typeof data39 == "number") && (!(data39 % 1) && !isNaN(data39))) && (isFinite(data39)))){
+const err35 = {instancePath:instancePath+"/columns/" + i0+"/type/scale",schemaPath:"#/definitions/column/properties/type/oneOf/1/properties/scale/type",keyword:"type",params:{type: "integer"},message:"must be integer"};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+vErrors.push(err35);
+}
+errors++;
+}
+var valid24 = _errs93 === errors;
+}
+else {
+var valid24 = true;
+}
 }
 }
 }
@@ -1056,25 +1075,11 @@ if(_valid4){
 valid22 = true;
 passing1 = 1;
 }
-const _errs94 = errors;
+const _errs95 = errors;
 if(data34 && typeof data34 == "object" && !Array.isArray(data34)){
 let missing9;
 if((data34.precision === undefined) && (missing9 = "precision")){
-const err35 = {instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/oneOf/2/required",keyword:"required",params:{missingProperty: missing9},message:"must have required property '"+missing9+"'"};
-if(vErrors === null){
-vErrors = [err35];
-}
-else {
-vErrors.push(err35);
-}
-errors++;
-}
-else {
-if(data34.name !== undefined){
-let data39 = data34.name;
-const _errs95 = errors;
-if(!((data39 === "Timestamp") || (data39 === "Time"))){
-const err36 = {instancePath:instancePath+"/columns/" + i0+"/type/name",schemaPath:"#/definitions/column/properties/type/oneOf/2/properties/name/enum",keyword:"enum",params:{allowedValues: schema17.properties.type.oneOf[2].properties.name.enum},message:"must be equal to one of the allowed values"};
+const err36 = {instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/oneOf/2/required",keyword:"required",params:{missingProperty: missing9},message:"must have required property '"+missing9+"'"};
 if(vErrors === null){
 vErrors = [err36];
 }
@@ -1083,17 +1088,12 @@ vErrors.push(err36);
 }
 errors++;
 }
-var valid25 = _errs95 === errors;
-}
 else {
-var valid25 = true;
-}
-if(valid25){
-if(data34.precision !== undefined){
-let data40 = data34.precision;
+if(data34.name !== undefined){
+let data40 = data34.name;
 const _errs96 = errors;
-if(!(((typeof data40 == "number") && (!(data40 % 1) && !isNaN(data40))) && (isFinite(data40)))){
-const err37 = {instancePath:instancePath+"/columns/" + i0+"/type/precision",schemaPath:"#/definitions/column/properties/type/oneOf/2/properties/precision/type",keyword:"type",params:{type: "integer"},message:"must be integer"};
+if(!((data40 === "Timestamp") || (data40 === "Time"))){
+const err37 = {instancePath:instancePath+"/columns/" + i0+"/type/name",schemaPath:"#/definitions/column/properties/type/oneOf/2/properties/name/enum",keyword:"enum",params:{allowedValues: schema17.properties.type.oneOf[2].properties.name.enum},message:"must be equal to one of the allowed values"};
 if(vErrors === null){
 vErrors = [err37];
 }
@@ -1107,10 +1107,29 @@ var valid25 = _errs96 === errors;
 else {
 var valid25 = true;
 }
+if(valid25){
+if(data34.precision !== undefined){
+let data41 = data34.precision;
+const _errs97 = errors;
+if(!(((typeof data41 == "number") && (!(data41 % 1) && !isNaN(data41))) && (isFinite(data41)))){
+const err38 = {instancePath:instancePath+"/columns/" + i0+"/type/precision",schemaPath:"#/definitions/column/properties/type/oneOf/2/properties/precision/type",keyword:"type",params:{type: "integer"},message:"must be integer"};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+vErrors.push(err38);
+}
+errors++;
+}
+var valid25 = _errs97 === errors;
+}
+else {
+var valid25 = true;
 }
 }
 }
-var _valid4 = _errs94 === errors;
+}
+var _valid4 = _errs95 === errors;
 if(_valid4 && valid22){
 valid22 = false;
 passing1 = [passing1, 2];
@@ -1123,12 +1142,12 @@ passing1 = 2;
 }
 }
 if(!valid22){
-const err38 = {instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/oneOf",keyword:"oneOf",params:{passingSchemas: passing1},message:"must match exactly one schema in oneOf"};
+const err39 = {instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/oneOf",keyword:"oneOf",params:{passingSchemas: passing1},message:"must match exactly one schema in oneOf"};
 if(vErrors === null){
-vErrors = [err38];
+vErrors = [err39];
 }
 else {
-vErrors.push(err38);
+vErrors.push(err39);
 }
 errors++;
 validate10.errors = vErrors;
@@ -1190,30 +1209,13 @@ var valid4 = true;
 }
 if(valid4){
 if(data.stats !== undefined){
-let data41 = data.stats;
-const _errs98 = errors;
+let data42 = data.stats;
 const _errs99 = errors;
-let valid26 = false;
 const _errs100 = errors;
-if(data41 !== null){
-const err39 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
-if(vErrors === null){
-vErrors = [err39];
-}
-else {
-vErrors.push(err39);
-}
-errors++;
-}
-var _valid5 = _errs100 === errors;
-valid26 = valid26 || _valid5;
-if(!valid26){
-const _errs102 = errors;
-if(errors === _errs102){
-if(data41 && typeof data41 == "object" && !Array.isArray(data41)){
-let missing11;
-if(((((((data41.runningMs === undefined) && (missing11 = "runningMs")) || ((data41.scan === undefined) && (missing11 = "scan"))) || ((data41.write === undefined) && (missing11 = "write"))) || ((data41.result === undefined) && (missing11 = "result"))) || ((data41.spill === undefined) && (missing11 = "spill"))) || ((data41.queue === undefined) && (missing11 = "queue"))){
-const err40 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/1/required",keyword:"required",params:{missingProperty: missing11},message:"must have required property '"+missing11+"'"};
+let valid26 = false;
+const _errs101 = errors;
+if(data42 !== null){
+const err40 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
 if(vErrors === null){
 vErrors = [err40];
 }
@@ -1222,14 +1224,15 @@ vErrors.push(err40);
 }
 errors++;
 }
-else {
-if(data41.runningMs !== undefined){
-let data42 = data41.runningMs;
-const _errs104 = errors;
-if(errors === _errs104){
-if((typeof data42 == "number") && (isFinite(data42))){
-if(data42 < 0 || isNaN(data42)){
-const err41 = {instancePath:instancePath+"/stats/runningMs",schemaPath:"#/properties/stats/anyOf/1/properties/runningMs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
+var _valid5 = _errs101 === errors;
+valid26 = valid26 || _valid5;
+if(!valid26){
+const _errs103 = errors;
+if(errors === _errs103){
+if(data42 && typeof data42 == "object" && !Array.isArray(data42)){
+let missing11;
+if(((((((data42.runningMs === undefined) && (missing11 = "runningMs")) || ((data42.scan === undefined) && (missing11 = "scan"))) || ((data42.write === undefined) && (missing11 = "write"))) || ((data42.result === undefined) && (missing11 = "result"))) || ((data42.spill === undefined) && (missing11 = "spill"))) || ((data42.queue === undefined) && (missing11 = "queue"))){
+const err41 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/1/required",keyword:"required",params:{missingProperty: missing11},message:"must have required property '"+missing11+"'"};
 if(vErrors === null){
 vErrors = [err41];
 }
@@ -1238,9 +1241,14 @@ vErrors.push(err41);
 }
 errors++;
 }
-}
 else {
-const err42 = {instancePath:instancePath+"/stats/runningMs",schemaPath:"#/properties/stats/anyOf/1/properties/runningMs/type",keyword:"type",params:{type: "number"},message:"must be number"};
+if(data42.runningMs !== undefined){
+let data43 = data42.runningMs;
+const _errs105 = errors;
+if(errors === _errs105){
+if((typeof data43 == "number") && (isFinite(data43))){
+if(data43 < 0 || isNaN(data43)){
+const err42 = {instancePath:instancePath+"/stats/runningMs",schemaPath:"#/properties/stats/anyOf/1/properties/runningMs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err42];
 }
@@ -1250,20 +1258,8 @@ vErrors.push(err42);
 errors++;
 }
 }
-var valid27 = _errs104 === errors;
-}
 else {
-var valid27 = true;
-}
-if(valid27){
-if(data41.scan !== undefined){
-let data43 = data41.scan;
-const _errs106 = errors;
-if(errors === _errs106){
-if(data43 && typeof data43 == "object" && !Array.isArray(data43)){
-let missing12;
-if(((((data43.rows === undefined) && (missing12 = "rows")) || ((data43.bytes === undefined) && (missing12 = "bytes"))) || ((data43.known === undefined) && (missing12 = "known"))) || ((data43.estimatedRows === undefined) && (missing12 = "estimatedRows"))){
-const err43 = {instancePath:instancePath+"/stats/scan",schemaPath:"#/properties/stats/anyOf/1/properties/scan/required",keyword:"required",params:{missingProperty: missing12},message:"must have required property '"+missing12+"'"};
+const err43 = {instancePath:instancePath+"/stats/runningMs",schemaPath:"#/properties/stats/anyOf/1/properties/runningMs/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err43];
 }
@@ -1272,15 +1268,21 @@ vErrors.push(err43);
 }
 errors++;
 }
+}
+var valid27 = _errs105 === errors;
+}
 else {
-if(data43.rows !== undefined){
-let data44 = data43.rows;
-const _errs108 = errors;
-const _errs109 = errors;
-if(errors === _errs109){
-if((typeof data44 == "number") && (isFinite(data44))){
-if(data44 < 0 || isNaN(data44)){
-const err44 = {instancePath:instancePath+"/stats/scan/rows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
+var valid27 = true;
+}
+if(valid27){
+if(data42.scan !== undefined){
+let data44 = data42.scan;
+const _errs107 = errors;
+if(errors === _errs107){
+if(data44 && typeof data44 == "object" && !Array.isArray(data44)){
+let missing12;
+if(((((data44.rows === undefined) && (missing12 = "rows")) || ((data44.bytes === undefined) && (missing12 = "bytes"))) || ((data44.known === undefined) && (missing12 = "known"))) || ((data44.estimatedRows === undefined) && (missing12 = "estimatedRows"))){
+const err44 = {instancePath:instancePath+"/stats/scan",schemaPath:"#/properties/stats/anyOf/1/properties/scan/required",keyword:"required",params:{missingProperty: missing12},message:"must have required property '"+missing12+"'"};
 if(vErrors === null){
 vErrors = [err44];
 }
@@ -1289,9 +1291,15 @@ vErrors.push(err44);
 }
 errors++;
 }
-}
 else {
-const err45 = {instancePath:instancePath+"/stats/scan/rows",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
+if(data44.rows !== undefined){
+let data45 = data44.rows;
+const _errs109 = errors;
+const _errs110 = errors;
+if(errors === _errs110){
+if((typeof data45 == "number") && (isFinite(data45))){
+if(data45 < 0 || isNaN(data45)){
+const err45 = {instancePath:instancePath+"/stats/scan/rows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err45];
 }
@@ -1301,20 +1309,8 @@ vErrors.push(err45);
 errors++;
 }
 }
-var valid28 = _errs108 === errors;
-}
 else {
-var valid28 = true;
-}
-if(valid28){
-if(data43.bytes !== undefined){
-let data45 = data43.bytes;
-const _errs111 = errors;
-const _errs112 = errors;
-if(errors === _errs112){
-if((typeof data45 == "number") && (isFinite(data45))){
-if(data45 < 0 || isNaN(data45)){
-const err46 = {instancePath:instancePath+"/stats/scan/bytes",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
+const err46 = {instancePath:instancePath+"/stats/scan/rows",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err46];
 }
@@ -1324,8 +1320,20 @@ vErrors.push(err46);
 errors++;
 }
 }
+var valid28 = _errs109 === errors;
+}
 else {
-const err47 = {instancePath:instancePath+"/stats/scan/bytes",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
+var valid28 = true;
+}
+if(valid28){
+if(data44.bytes !== undefined){
+let data46 = data44.bytes;
+const _errs112 = errors;
+const _errs113 = errors;
+if(errors === _errs113){
+if((typeof data46 == "number") && (isFinite(data46))){
+if(data46 < 0 || isNaN(data46)){
+const err47 = {instancePath:instancePath+"/stats/scan/bytes",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err47];
 }
@@ -1335,16 +1343,8 @@ vErrors.push(err47);
 errors++;
 }
 }
-var valid28 = _errs111 === errors;
-}
 else {
-var valid28 = true;
-}
-if(valid28){
-if(data43.known !== undefined){
-const _errs114 = errors;
-if(typeof data43.known !== "boolean"){
-const err48 = {instancePath:instancePath+"/stats/scan/known",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/known/type",keyword:"type",params:{type: "boolean"},message:"must be boolean"};
+const err48 = {instancePath:instancePath+"/stats/scan/bytes",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err48];
 }
@@ -1353,20 +1353,17 @@ vErrors.push(err48);
 }
 errors++;
 }
-var valid28 = _errs114 === errors;
+}
+var valid28 = _errs112 === errors;
 }
 else {
 var valid28 = true;
 }
 if(valid28){
-if(data43.estimatedRows !== undefined){
-let data47 = data43.estimatedRows;
-const _errs116 = errors;
-const _errs117 = errors;
-let valid31 = false;
-const _errs118 = errors;
-if(data47 !== null){
-const err49 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/estimatedRows/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
+if(data44.known !== undefined){
+const _errs115 = errors;
+if(typeof data44.known !== "boolean"){
+const err49 = {instancePath:instancePath+"/stats/scan/known",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/known/type",keyword:"type",params:{type: "boolean"},message:"must be boolean"};
 if(vErrors === null){
 vErrors = [err49];
 }
@@ -1375,15 +1372,20 @@ vErrors.push(err49);
 }
 errors++;
 }
-var _valid6 = _errs118 === errors;
-valid31 = valid31 || _valid6;
-if(!valid31){
-const _errs120 = errors;
-const _errs121 = errors;
-if(errors === _errs121){
-if((typeof data47 == "number") && (isFinite(data47))){
-if(data47 < 0 || isNaN(data47)){
-const err50 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
+var valid28 = _errs115 === errors;
+}
+else {
+var valid28 = true;
+}
+if(valid28){
+if(data44.estimatedRows !== undefined){
+let data48 = data44.estimatedRows;
+const _errs117 = errors;
+const _errs118 = errors;
+let valid31 = false;
+const _errs119 = errors;
+if(data48 !== null){
+const err50 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/estimatedRows/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
 if(vErrors === null){
 vErrors = [err50];
 }
@@ -1392,9 +1394,15 @@ vErrors.push(err50);
 }
 errors++;
 }
-}
-else {
-const err51 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
+var _valid6 = _errs119 === errors;
+valid31 = valid31 || _valid6;
+if(!valid31){
+const _errs121 = errors;
+const _errs122 = errors;
+if(errors === _errs122){
+if((typeof data48 == "number") && (isFinite(data48))){
+if(data48 < 0 || isNaN(data48)){
+const err51 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err51];
 }
@@ -1404,11 +1412,8 @@ vErrors.push(err51);
 errors++;
 }
 }
-var _valid6 = _errs120 === errors;
-valid31 = valid31 || _valid6;
-}
-if(!valid31){
-const err52 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/estimatedRows/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
+else {
+const err52 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err52];
 }
@@ -1417,18 +1422,32 @@ vErrors.push(err52);
 }
 errors++;
 }
+}
+var _valid6 = _errs121 === errors;
+valid31 = valid31 || _valid6;
+}
+if(!valid31){
+const err53 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/estimatedRows/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
+if(vErrors === null){
+vErrors = [err53];
+}
 else {
-errors = _errs117;
+vErrors.push(err53);
+}
+errors++;
+}
+else {
+errors = _errs118;
 if(vErrors !== null){
-if(_errs117){
-vErrors.length = _errs117;
+if(_errs118){
+vErrors.length = _errs118;
 }
 else {
 vErrors = null;
 }
 }
 }
-var valid28 = _errs116 === errors;
+var valid28 = _errs117 === errors;
 }
 else {
 var valid28 = true;
@@ -1439,37 +1458,25 @@ var valid28 = true;
 }
 }
 else {
-const err53 = {instancePath:instancePath+"/stats/scan",schemaPath:"#/properties/stats/anyOf/1/properties/scan/type",keyword:"type",params:{type: "object"},message:"must be object"};
+const err54 = {instancePath:instancePath+"/stats/scan",schemaPath:"#/properties/stats/anyOf/1/properties/scan/type",keyword:"type",params:{type: "object"},message:"must be object"};
 if(vErrors === null){
-vErrors = [err53];
+vErrors = [err54];
 }
 else {
-vErrors.push(err53);
+vErrors.push(err54);
 }
 errors++;
 }
 }
-var valid27 = _errs106 === errors;
+var valid27 = _errs107 === errors;
 }
 else {
 var valid27 = true;
 }
 if(valid27){
-if(data41.write !== undefined){
-const _errs123 = errors;
-if(!(validate11(data41.write, {instancePath:instancePath+"/stats/write",parentData:data41,parentDataProperty:"write",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
-}
-var valid27 = _errs123 === errors;
-}
-else {
-var valid27 = true;
-}
-if(valid27){
-if(data41.result !== undefined){
+if(data42.write !== undefined){
 const _errs124 = errors;
-if(!(validate11(data41.result, {instancePath:instancePath+"/stats/result",parentData:data41,parentDataProperty:"result",rootData}))){
+if(!(validate11(data42.write, {instancePath:instancePath+"/stats/write",parentData:data42,parentDataProperty:"write",rootData}))){
 vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
 errors = vErrors.length;
 }
@@ -1479,9 +1486,9 @@ else {
 var valid27 = true;
 }
 if(valid27){
-if(data41.spill !== undefined){
+if(data42.result !== undefined){
 const _errs125 = errors;
-if(!(validate11(data41.spill, {instancePath:instancePath+"/stats/spill",parentData:data41,parentDataProperty:"spill",rootData}))){
+if(!(validate11(data42.result, {instancePath:instancePath+"/stats/result",parentData:data42,parentDataProperty:"result",rootData}))){
 vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
 errors = vErrors.length;
 }
@@ -1491,31 +1498,26 @@ else {
 var valid27 = true;
 }
 if(valid27){
-if(data41.queue !== undefined){
-let data51 = data41.queue;
+if(data42.spill !== undefined){
 const _errs126 = errors;
-const _errs127 = errors;
-let valid33 = false;
-const _errs128 = errors;
-if(data51 !== null){
-const err54 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/properties/stats/anyOf/1/properties/queue/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
-if(vErrors === null){
-vErrors = [err54];
+if(!(validate11(data42.spill, {instancePath:instancePath+"/stats/spill",parentData:data42,parentDataProperty:"spill",rootData}))){
+vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
+errors = vErrors.length;
+}
+var valid27 = _errs126 === errors;
 }
 else {
-vErrors.push(err54);
+var valid27 = true;
 }
-errors++;
-}
-var _valid7 = _errs128 === errors;
-valid33 = valid33 || _valid7;
-if(!valid33){
-const _errs130 = errors;
-const _errs131 = errors;
-if(errors === _errs131){
-if((typeof data51 == "number") && (isFinite(data51))){
-if(data51 < 0 || isNaN(data51)){
-const err55 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
+if(valid27){
+if(data42.queue !== undefined){
+let data52 = data42.queue;
+const _errs127 = errors;
+const _errs128 = errors;
+let valid33 = false;
+const _errs129 = errors;
+if(data52 !== null){
+const err55 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/properties/stats/anyOf/1/properties/queue/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
 if(vErrors === null){
 vErrors = [err55];
 }
@@ -1524,9 +1526,15 @@ vErrors.push(err55);
 }
 errors++;
 }
-}
-else {
-const err56 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
+var _valid7 = _errs129 === errors;
+valid33 = valid33 || _valid7;
+if(!valid33){
+const _errs131 = errors;
+const _errs132 = errors;
+if(errors === _errs132){
+if((typeof data52 == "number") && (isFinite(data52))){
+if(data52 < 0 || isNaN(data52)){
+const err56 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err56];
 }
@@ -1536,11 +1544,8 @@ vErrors.push(err56);
 errors++;
 }
 }
-var _valid7 = _errs130 === errors;
-valid33 = valid33 || _valid7;
-}
-if(!valid33){
-const err57 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/properties/stats/anyOf/1/properties/queue/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
+else {
+const err57 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err57];
 }
@@ -1549,18 +1554,32 @@ vErrors.push(err57);
 }
 errors++;
 }
+}
+var _valid7 = _errs131 === errors;
+valid33 = valid33 || _valid7;
+}
+if(!valid33){
+const err58 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/properties/stats/anyOf/1/properties/queue/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
+if(vErrors === null){
+vErrors = [err58];
+}
 else {
-errors = _errs127;
+vErrors.push(err58);
+}
+errors++;
+}
+else {
+errors = _errs128;
 if(vErrors !== null){
-if(_errs127){
-vErrors.length = _errs127;
+if(_errs128){
+vErrors.length = _errs128;
 }
 else {
 vErrors = null;
 }
 }
 }
-var valid27 = _errs126 === errors;
+var valid27 = _errs127 === errors;
 }
 else {
 var valid27 = true;
@@ -1573,21 +1592,7 @@ var valid27 = true;
 }
 }
 else {
-const err58 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/1/type",keyword:"type",params:{type: "object"},message:"must be object"};
-if(vErrors === null){
-vErrors = [err58];
-}
-else {
-vErrors.push(err58);
-}
-errors++;
-}
-}
-var _valid5 = _errs102 === errors;
-valid26 = valid26 || _valid5;
-}
-if(!valid26){
-const err59 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
+const err59 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/1/type",keyword:"type",params:{type: "object"},message:"must be object"};
 if(vErrors === null){
 vErrors = [err59];
 }
@@ -1595,33 +1600,47 @@ else {
 vErrors.push(err59);
 }
 errors++;
+}
+}
+var _valid5 = _errs103 === errors;
+valid26 = valid26 || _valid5;
+}
+if(!valid26){
+const err60 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
+if(vErrors === null){
+vErrors = [err60];
+}
+else {
+vErrors.push(err60);
+}
+errors++;
 validate10.errors = vErrors;
 return false;
 }
 else {
-errors = _errs99;
+errors = _errs100;
 if(vErrors !== null){
-if(_errs99){
-vErrors.length = _errs99;
+if(_errs100){
+vErrors.length = _errs100;
 }
 else {
 vErrors = null;
 }
 }
 }
-var valid4 = _errs98 === errors;
+var valid4 = _errs99 === errors;
 }
 else {
 var valid4 = true;
 }
 if(valid4){
 if(data.rows !== undefined){
-let data52 = data.rows;
-const _errs133 = errors;
+let data53 = data.rows;
 const _errs134 = errors;
-if(errors === _errs134){
-if((typeof data52 == "number") && (isFinite(data52))){
-if(data52 < 0 || isNaN(data52)){
+const _errs135 = errors;
+if(errors === _errs135){
+if((typeof data53 == "number") && (isFinite(data53))){
+if(data53 < 0 || isNaN(data53)){
 validate10.errors = [{instancePath:instancePath+"/rows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"}];
 return false;
 }
@@ -1631,52 +1650,52 @@ validate10.errors = [{instancePath:instancePath+"/rows",schemaPath:"#/definition
 return false;
 }
 }
-var valid4 = _errs133 === errors;
+var valid4 = _errs134 === errors;
 }
 else {
 var valid4 = true;
 }
 if(valid4){
 if(data.pages !== undefined){
-let data53 = data.pages;
-const _errs136 = errors;
-if(errors === _errs136){
-if(data53 && typeof data53 == "object" && !Array.isArray(data53)){
+let data54 = data.pages;
+const _errs137 = errors;
+if(errors === _errs137){
+if(data54 && typeof data54 == "object" && !Array.isArray(data54)){
 let missing13;
-if(((data53.rows === undefined) && (missing13 = "rows")) || ((data53.format === undefined) && (missing13 = "format"))){
+if(((data54.rows === undefined) && (missing13 = "rows")) || ((data54.format === undefined) && (missing13 = "format"))){
 validate10.errors = [{instancePath:instancePath+"/pages",schemaPath:"#/properties/pages/required",keyword:"required",params:{missingProperty: missing13},message:"must have required property '"+missing13+"'"}];
 return false;
 }
 else {
-if(data53.rows !== undefined){
-let data54 = data53.rows;
-const _errs138 = errors;
-if(!(((typeof data54 == "number") && (!(data54 % 1) && !isNaN(data54))) && (isFinite(data54)))){
+if(data54.rows !== undefined){
+let data55 = data54.rows;
+const _errs139 = errors;
+if(!(((typeof data55 == "number") && (!(data55 % 1) && !isNaN(data55))) && (isFinite(data55)))){
 validate10.errors = [{instancePath:instancePath+"/pages/rows",schemaPath:"#/properties/pages/properties/rows/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
 return false;
 }
-if(errors === _errs138){
-if((typeof data54 == "number") && (isFinite(data54))){
-if(data54 < 1 || isNaN(data54)){
+if(errors === _errs139){
+if((typeof data55 == "number") && (isFinite(data55))){
+if(data55 < 1 || isNaN(data55)){
 validate10.errors = [{instancePath:instancePath+"/pages/rows",schemaPath:"#/properties/pages/properties/rows/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
 return false;
 }
 }
 }
-var valid36 = _errs138 === errors;
+var valid36 = _errs139 === errors;
 }
 else {
 var valid36 = true;
 }
 if(valid36){
-if(data53.format !== undefined){
-let data55 = data53.format;
-const _errs140 = errors;
-if(!((((data55 === "json") || (data55 === "json, large integers as strings")) || (data55 === "json strings")) || (data55 === "json strings, NULL too"))){
+if(data54.format !== undefined){
+let data56 = data54.format;
+const _errs141 = errors;
+if(!((((data56 === "json") || (data56 === "json, large integers as strings")) || (data56 === "json strings")) || (data56 === "json strings, NULL too"))){
 validate10.errors = [{instancePath:instancePath+"/pages/format",schemaPath:"#/properties/pages/properties/format/enum",keyword:"enum",params:{allowedValues: schema11.properties.pages.properties.format.enum},message:"must be equal to one of the allowed values"}];
 return false;
 }
-var valid36 = _errs140 === errors;
+var valid36 = _errs141 === errors;
 }
 else {
 var valid36 = true;
@@ -1689,7 +1708,7 @@ validate10.errors = [{instancePath:instancePath+"/pages",schemaPath:"#/propertie
 return false;
 }
 }
-var valid4 = _errs136 === errors;
+var valid4 = _errs137 === errors;
 }
 else {
 var valid4 = true;

@@ -11,7 +11,13 @@ import type { SqlText } from './sql-traits.ts';
 /** The type of a result column, with the names that clients see. Precisions and scales are counts of digits. */
 export type ColumnType =
   | { readonly name: IntegerTypeName | PlainTypeName }
-  | { readonly name: 'Decimal'; readonly precision: number; readonly scale: number }
+  | {
+      readonly name: 'Decimal';
+      readonly precision: number;
+      readonly scale: number;
+      /** It is the type of an expression, whose values may have more digits than the database says. */
+      readonly isComputed?: true;
+    }
   | { readonly name: 'Timestamp' | 'Time'; readonly precision: number };
 
 export type IntegerTypeName = 'Int8' | 'Int16' | 'Int32' | 'Int64' | 'UInt8' | 'UInt16' | 'UInt32' | 'UInt64';

@@ -214,7 +214,7 @@ function integer(bits: 8 | 16 | 32 | 64, definition: ColumnDefinition): ColumnTy
 function decimal(definition: ColumnDefinition): ColumnType {
   const scale = definition.decimals;
   const precision = definition.length - (scale > 0 ? 1 : 0) - (isUnsigned(definition) ? 0 : 1);
-  return { name: 'Decimal', precision, scale };
+  return { name: 'Decimal', precision, scale, ...(definition.isStored ? {} : { isComputed: true }) };
 }
 
 /** Digits of the fraction of a second; concluded from the width if the definition says "not fixed". */

@@ -82,6 +82,15 @@ for (const server of await sharedServers()) {
       await checkFile(t, sluice, `${result_uri}.arrow`, fileType);
     });
 
+    await t.test('a computed decimal has room for its values, though the database says it has not', async (t) => {
+      const table = `${schema}.lowest`;
+      await server.sql(`CREATE TABLE ${table} (v INT); INSERT INTO ${table} VALUES (-2147483648)`);
+      const statement = `SELECT AVG(v) AS a, SUM(v) AS s, v / 3 AS d FROM ${table} GROUP BY v`;
+      const { rows, columns } = readArrow((await stream(sluice, statement, '?format=arrow')).bytes);
+      t.equal(difference(rows, rowsOfPages(await query(sluice.url, statement)), ['a', 's', 'd']), null);
+      t.match(columns[0]?.type, /^Decimal128\(38, /);
+    });
+
     await t.test('small results', async (t) => {
       const both = async (statement: string): Promise<ReturnType<typeof readArrow>> => {
         const streamed = await stream(sluice, statement, '?format=arrow');

@@ -16,7 +16,7 @@ function define(type: number, more: Partial<ColumnDefinition> = {}): ColumnDefin
     type,
     typeName: '',
     isExpression: false,
-    isStored: false,
+    isStored: true,
     characterSet: binary,
     flags: 0,
     length: 10,

@@ -50,7 +50,7 @@ export function arrowTypeOf(type: ColumnType, { zeroDates, isPlain }: ArrowChoic
     case 'Float64':
       return { kind: 'float', bits: 64 };
     case 'Decimal':
-      return decimal(type.precision, type.scale);
+      return decimal(type);
     case 'Date':
       return zeroDates === 'string' ? { kind: 'utf8' } : { kind: 'date' };
     case 'Timestamp':
@@ -70,9 +70,9 @@ export function arrowTypeOf(type: ColumnType, { zeroDates, isPlain }: ArrowChoic
   }
 }
 
-/** The databases may define an expression with a width that has no room for its scale. */
-function decimal(width: number, scale: number): ArrowType {
-  const precision = Math.max(1, width, scale);
+function decimal({ precision: width, scale, isComputed }: ColumnType & { name: 'Decimal' }): ArrowType {
+  // The databases may define an expression with a width that has no room for its scale, or for its values.
+  const precision = Math.max(isComputed === true ? decimal128Digits : 1, width, scale);
   if (precision > decimal128Digits) return { kind: 'decimal', precision: decimal256Digits, scale, bits: 256 };
   return { kind: 'decimal', precision, scale, bits: 128 };
 }

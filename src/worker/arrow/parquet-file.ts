@@ -1,5 +1,6 @@
 import { ReadableStream } from 'node:stream/web';
 import type { RecordBatch, WriterProperties } from 'parquet-wasm';
+import type { ArrowType } from '../../formats/arrow/arrow-type.ts';
 import { endOfStream, schemaMessage } from '../../formats/arrow/messages.ts';
 import type { ArrowRowFormat } from './arrow-columns.ts';
 import type { RowPackets } from './cells.ts';
@@ -11,6 +12,7 @@ type ParquetWasm = typeof import('parquet-wasm');
 const rowGroupRows = 128 * 1024;
 const rowGroupBytes = 32 * 1024 * 1024;
 
+const utf8: ArrowType = { kind: 'utf8' };
 const noPackets: RowPackets = { source: Buffer.alloc(0), ends: new Uint32Array(0) };
 
 /**
@@ -56,7 +58,9 @@ function* recordBatches(
   format: ArrowRowFormat,
   packets: Iterable<RowPackets>,
 ): Generator<RecordBatch, undefined> {
-  const schema = schemaMessage(format.columns);
+  // Readers of Parquet that know Arrow's types may not know its extension types.
+  const fields = format.columns.map(({ name, type }) => ({ name, type: type.kind === 'json' ? utf8 : type }));
+  const schema = schemaMessage(fields);
   const batchOf = (batch: RowPackets): RecordBatch => {
     const { bytes } = recordBatch(format, batch, 0, batch.ends.length);
     const table = parquet.Table.fromIPCStream(Buffer.concat([schema, bytes, endOfStream]));
