@@ -1,5 +1,11 @@
 import type { ArrowFormatName, TextFormatName } from '../wire/statement.ts';
-import { arrow, arrowWithZeroDatesAsNull, arrowWithZeroDatesAsText, plainArrow } from './arrow/arrow.ts';
+import {
+  arrow,
+  arrowWithZeroDatesAsNull,
+  arrowWithZeroDatesAsText,
+  plainArrow,
+  plainArrowColumnsMax,
+} from './arrow/arrow.ts';
 import { csv, tsv } from './delimited.ts';
 import type { ArrowFormat, Format, TextFormat } from './format.ts';
 import {
@@ -30,6 +36,11 @@ export const formats: Readonly<Record<TextFormatName, TextFormat> & Record<Arrow
   'arrow, zero dates as text': arrowWithZeroDatesAsText,
   'arrow, plain': plainArrow,
 };
+
+/** The format of a result with so many columns. */
+export function formatFor(format: Format, columns: number): Format {
+  return format === plainArrow && columns > plainArrowColumnsMax ? jsonStrings : format;
+}
 
 export function isArrow(format: Format): format is ArrowFormat {
   return 'zeroDates' in format;

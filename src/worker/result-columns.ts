@@ -1,5 +1,5 @@
 import type { Format, TextFormat } from '../formats/format.ts';
-import { isArrow } from '../formats/index.ts';
+import { formatFor, isArrow } from '../formats/index.ts';
 import type { Column } from '../wire/statement.ts';
 import { type ArrowRowFormat, arrowRowFormat } from './arrow/arrow-columns.ts';
 import { type ColumnDefinition, type DescribedColumn, describeTyped, isSentAlike, isSentInUtf8 } from './columns.ts';
@@ -33,7 +33,8 @@ export function resultColumns(
   return known[key];
 }
 
-function describe(definitions: readonly ColumnDefinition[], format: Format, isBinary: boolean): ResultColumns {
+function describe(definitions: readonly ColumnDefinition[], asked: Format, isBinary: boolean): ResultColumns {
+  const format = formatFor(asked, definitions.length);
   const described = definitions.map((definition) => describeTyped(definition, isBinary));
   const values = isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null;
   return {

@@ -1,6 +1,6 @@
 import { arrowTypeOf } from '../../formats/arrow/arrow-type.ts';
 import { endOfStream, schemaMessage } from '../../formats/arrow/messages.ts';
-import { formats } from '../../formats/index.ts';
+import { formatFor, formats, isArrow } from '../../formats/index.ts';
 import { EncodedText } from '../../http/encoded-text.ts';
 import type { Reply } from '../../http/reply.ts';
 import type { Page } from '../../query/pages.ts';
@@ -22,6 +22,11 @@ const utc = /^(?:utc|system|[+-]00:00)$/i;
 export function wantsArrow(accept: string | undefined, { settings }: ClientSession): boolean {
   if (accept?.includes(contentType) !== true || settings?.['format_null_as_str'] === '1') return false;
   return utc.test(settings?.['time_zone'] ?? 'UTC');
+}
+
+/** Clients take JSON as well. A page without rows may be one without columns. */
+export function isArrowPage({ columns, rows }: Page): boolean {
+  return rows.count > 0 && isArrow(formatFor(formats[arrowRows], columns.length));
 }
 
 /**

@@ -8,7 +8,7 @@ import { firstWordOf, mentionsRollup, type SqlTraits, traitsOf } from '../../wir
 import type { Column, Outcome, SessionState } from '../../wire/statement.ts';
 import { aroundRows, type QueryFacts, type QueryReplies } from '../replies.ts';
 import { aroundSchema, type Schema, Schemas } from '../schemas.ts';
-import { arrowPage } from './arrow-page.ts';
+import { arrowPage, isArrowPage } from './arrow-page.ts';
 import { type ClientSession, type SessionTokens, sessionAfter, sessionWithoutPinned } from './session.ts';
 import { timezoneOf } from './timezone.ts';
 import { typeName } from './types.ts';
@@ -123,8 +123,7 @@ export class DatabendReplies implements QueryReplies {
       return this.#reply(query, page, [...before, `["${count.rows}"]`, after], 1);
     }
     const [before, after] = this.#around(query, page, session, schemaOf(page.columns, this.#mayRollUp), nextUri);
-    // A page without rows may be one without columns, and clients take JSON as well.
-    if (this.#isArrow && page.rows.count > 0) {
+    if (this.#isArrow && isArrowPage(page)) {
       const { body, headers } = arrowPage(page, [...before, after]);
       const reply = this.#reply(query, page, body, page.rows.count);
       return { ...reply, headers: { ...reply.headers, ...headers } };

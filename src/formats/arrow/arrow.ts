@@ -16,4 +16,8 @@ export const arrowWithZeroDatesAsText: ArrowFormat = {
   isPlain: false,
 };
 
+/** For clients whose pages may be JSON as well. Wide results are (see `plainArrowColumnsMax`). */
 export const plainArrow: ArrowFormat = { name: 'arrow, plain', zeroDates: 'null', isPlain: true };
+
+/** With more columns, the schema of Arrow would take the main thread too long for each page. */
+export const plainArrowColumnsMax = 256;

@@ -14,6 +14,7 @@ export class BatchBody {
   /** The position and the length of each buffer. */
   readonly buffers: number[] = [];
 
+  /** For the next batch. */
   clear(): void {
     this.length = 0;
     this.buffers.length = 0;

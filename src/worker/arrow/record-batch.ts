@@ -31,24 +31,27 @@ export function recordBatch(
   const rows = to - from;
   const nodes: FieldNode[] = [];
   let invalid = 0;
-  body.clear();
-  for (const [index, cells] of findCells(packets, from, to, columns.length, values).entries()) {
-    const { name, drop, write } = columns[index] as (typeof columns)[number];
-    if (write === null) {
-      nodes.push({ rows, nulls: rows });
-      continue;
+  try {
+    for (const [index, cells] of findCells(packets, from, to, columns.length, values).entries()) {
+      const { name, drop, write } = columns[index] as (typeof columns)[number];
+      if (write === null) {
+        nodes.push({ rows, nulls: rows });
+        continue;
+      }
+      drop?.(cells);
+      nodes.push({ rows, nulls: body.writeValidity(cells) });
+      try {
+        invalid |= write(cells, body);
+      } catch (error) {
+        throw error instanceof UnrepresentableError ? error.inColumn(name) : error;
+      }
     }
-    drop?.(cells);
-    nodes.push({ rows, nulls: body.writeValidity(cells) });
-    try {
-      invalid |= write(cells, body);
-    } catch (error) {
-      throw error instanceof UnrepresentableError ? error.inColumn(name) : error;
-    }
+    const metadata = recordBatchMessage(rows, nodes, body.buffers, body.length);
+    const bytes = Buffer.allocUnsafeSlow(metadata.length + body.length);
+    bytes.set(metadata);
+    body.bytes.copy(bytes, metadata.length, 0, body.length);
+    return { bytes, metadataBytes: metadata.length, invalid };
+  } finally {
+    body.clear();
   }
-  const metadata = recordBatchMessage(rows, nodes, body.buffers, body.length);
-  const bytes = Buffer.allocUnsafeSlow(metadata.length + body.length);
-  bytes.set(metadata);
-  body.bytes.copy(bytes, metadata.length, 0, body.length);
-  return { bytes, metadataBytes: metadata.length, invalid };
 }
