@@ -24,7 +24,7 @@ import type { GreedyClients } from './greedy-clients.ts';
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const clientCount = figure(200, 1_000);
-const durationMs = figure(8_000, 300_000);
+const durationMs = figure(6_000, 300_000);
 /** In the short form this only detects clients that wait indefinitely: lower values depend on the load of the machine. */
 const p99MsMax = figure(5_000, 100);
 

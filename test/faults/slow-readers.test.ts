@@ -25,7 +25,7 @@ const pageRows = 100;
 /** The long form uses the default of the database, one minute. */
 const shortNetWriteTimeoutSecs = 3;
 const windowMs = figure(1_000, 20_000);
-const windowCount = figure(5, 11);
+const windowCount = figure(3, 11);
 /** How many clients read the rest of their results at once. */
 const finishing = 8;
 
