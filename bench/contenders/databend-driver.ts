@@ -15,11 +15,14 @@ export class DatabendDriver implements Contender {
     this.#connection = connection;
   }
 
-  static async start(database: DatabaseServer, options: SluiceOptions = {}): Promise<DatabendDriver> {
+  /** @param format in which the driver asks for rows: json or arrow */
+  static async start(format: string, database: DatabaseServer, options: SluiceOptions = {}): Promise<DatabendDriver> {
     const sluice = await Sluice.start(database, options);
     const { host } = new URL(sluice.url);
     const { user, password } = account;
-    const client = new Client(`databend://${user}:${password}@${host}/${user}?sslmode=disable`);
+    const client = new Client(
+      `databend://${user}:${password}@${host}/${user}?sslmode=disable&query_result_format=${format}`,
+    );
     return new DatabendDriver(sluice, await client.getConn());
   }
 

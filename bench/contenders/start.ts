@@ -15,7 +15,8 @@ export type ContenderName =
   | 'sluice ndjson'
   | 'sluice arrow'
   | 'sluice kept'
-  | 'databend-driver'
+  | 'databend-driver json'
+  | 'databend-driver arrow'
   | 'native client'
   | 'floor'
   | 'fastify whole'
@@ -42,8 +43,9 @@ export async function startContender(
       return Streamed.start(name.slice('sluice '.length), database, options.sluiceOptions);
     case 'sluice kept':
       return Kept.start(database, options.sluiceOptions);
-    case 'databend-driver':
-      return DatabendDriver.start(database, options.sluiceOptions);
+    case 'databend-driver json':
+    case 'databend-driver arrow':
+      return DatabendDriver.start(name.slice('databend-driver '.length), database, options.sluiceOptions);
     case 'native client':
       return new NativeClient(database);
     case 'floor':
