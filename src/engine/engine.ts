@@ -291,6 +291,7 @@ function queryLimits(
   { pageBytesMax, gzipLevel, statementTimeoutMs }: EngineLimits,
 ): QueryLimits {
   const { maxRowsPerPage, maxRowsInBuffer, waitSecs } = pagination;
+  const pageRows = Math.min(maxRowsPerPage, maxRowsInBuffer);
   const pages =
     isStreamed === true
       ? // The pages are inside the server: what the client asks of its own would have it look for rows again and again.
@@ -301,8 +302,8 @@ function queryLimits(
           waitMs: streamedWaitMs,
         }
       : {
-          pageRows: Math.min(maxRowsPerPage, maxRowsInBuffer),
-          readyRows: Math.min(maxRowsPerPage, maxRowsInBuffer),
+          pageRows,
+          readyRows: pageRows,
           pageBytes: pageBytesMax,
           waitMs: waitSecs * 1_000,
         };

@@ -182,7 +182,8 @@ function* piecesOf(parts: readonly PlainPart[], bytesMax: number): Generator<Uin
   }
 }
 
-function joined(parts: readonly PlainPart[]): string {
+/** The text of parts in UTF-8. */
+export function joined(parts: readonly PlainPart[]): string {
   let text = '';
   for (const part of parts) {
     const plain = written(part);

@@ -1,13 +1,10 @@
-import { arrowTypeOf } from '../../formats/arrow/arrow-type.ts';
-import { endOfStream, schemaMessage } from '../../formats/arrow/messages.ts';
+import { endOfStream, fieldsOf, schemaMessage, streamType } from '../../formats/arrow/messages.ts';
 import { formatFor, formats, isArrow } from '../../formats/index.ts';
-import { EncodedText } from '../../http/encoded-text.ts';
-import type { Reply } from '../../http/reply.ts';
+import { joined, type Reply } from '../../http/reply.ts';
 import type { Page } from '../../query/pages.ts';
 import type { Schema } from '../schemas.ts';
+import { nullSetting } from './request.ts';
 import type { ClientSession } from './session.ts';
-
-const contentType = 'application/vnd.apache.arrow.stream';
 
 /** The format of rows. Clients know neither durations nor Arrow's own type of JSON. */
 export const arrowRows = 'arrow, plain';
@@ -20,7 +17,7 @@ const utc = /^(?:utc|system|[+-]00:00)$/i;
  * @param accept of its POST
  */
 export function wantsArrow(accept: string | undefined, { settings }: ClientSession): boolean {
-  if (accept?.includes(contentType) !== true || settings?.['format_null_as_str'] === '1') return false;
+  if (accept?.includes(streamType) !== true || settings?.[nullSetting] === '1') return false;
   return utc.test(settings?.['time_zone'] ?? 'UTC');
 }
 
@@ -34,13 +31,9 @@ export function isArrowPage({ columns, rows }: Page): boolean {
  * @param answer the rest of the page as JSON, without rows: it is in the metadata of the schema
  */
 export function arrowPage({ columns, rows }: Page, answer: readonly Schema[]): Reply {
-  const choices = formats[arrowRows];
-  const fields = columns.map(({ name, type }) => ({ name, type: arrowTypeOf(type, choices) }));
-  const header = answer
-    .map((part) => (part instanceof EncodedText ? Buffer.from(part.bytes).toString() : part))
-    .join('');
+  const schema = schemaMessage(fieldsOf(columns, formats[arrowRows]), { response_header: joined(answer) });
   return {
-    body: [schemaMessage(fields, { response_header: header }), ...rows.pieces, endOfStream],
-    headers: { 'Content-Type': contentType },
+    body: [schema, ...rows.pieces, endOfStream],
+    headers: { 'Content-Type': streamType },
   };
 }

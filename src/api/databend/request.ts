@@ -44,7 +44,8 @@ export interface RequestContext {
 }
 
 const defaultWaitSecs = 10;
-const nullSetting = 'format_null_as_str';
+/** With 1, NULL is the text NULL. */
+export const nullSetting = 'format_null_as_str';
 const resultTimeoutSetting = 'http_handler_result_timeout_secs';
 
 /**

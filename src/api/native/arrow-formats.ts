@@ -1,12 +1,10 @@
-import { arrowTypeOf, type ZeroDates } from '../../formats/arrow/arrow-type.ts';
-import { endOfStream, schemaMessage } from '../../formats/arrow/messages.ts';
+import type { ZeroDates } from '../../formats/arrow/arrow-type.ts';
+import { endOfStream, fieldsOf, schemaMessage, streamType } from '../../formats/arrow/messages.ts';
 import { formats } from '../../formats/index.ts';
 import { httpErrors } from '../../http/http-error.ts';
 import type { ArrowFormatName } from '../../wire/statement.ts';
 import type { FileFormat, WholeFormat } from '../whole-format.ts';
 import { repeatedNames } from './repeated-names.ts';
-
-export const arrowStreamType = 'application/vnd.apache.arrow.stream';
 
 const rowsByZeroDates: Readonly<Record<ZeroDates, ArrowFormatName>> = {
   fail: 'arrow',
@@ -25,10 +23,10 @@ export function arrowStream(zeroDates: ZeroDates): WholeFormat {
   const rows = rowsByZeroDates[zeroDates];
   const choices = formats[rows];
   return {
-    contentType: arrowStreamType,
+    contentType: streamType,
     rows,
     rowsWithStrings: rows,
-    head: (columns) => schemaMessage(columns.map(({ name, type }) => ({ name, type: arrowTypeOf(type, choices) }))),
+    head: (columns) => schemaMessage(fieldsOf(columns, choices)),
     tail: () => endOfStream,
   };
 }

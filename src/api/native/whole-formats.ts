@@ -1,7 +1,8 @@
 import type { ZeroDates } from '../../formats/arrow/arrow-type.ts';
+import { streamType } from '../../formats/arrow/messages.ts';
 import { httpErrors } from '../../http/http-error.ts';
 import type { FileFormat, WholeFormat } from '../whole-format.ts';
-import { arrowFile, arrowStream, arrowStreamType, parquetFile } from './arrow-formats.ts';
+import { arrowFile, arrowStream, parquetFile } from './arrow-formats.ts';
 import {
   csv,
   csvWithoutHeader,
@@ -24,7 +25,7 @@ const nameByType: ReadonlyMap<string, Name> = new Map([
   ['text/csv', 'csv'],
   ['text/tab-separated-values', 'tsv'],
   ['application/x-ndjson', 'ndjson'],
-  [arrowStreamType, 'arrow'],
+  [streamType, 'arrow'],
 ]);
 
 /** A weight in an Accept header (RFC 9110, section 12.4.2). */

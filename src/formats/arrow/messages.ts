@@ -1,5 +1,6 @@
 import { Builder } from 'flatbuffers';
-import type { ArrowType } from './arrow-type.ts';
+import type { Column } from '../../wire/statement.ts';
+import { type ArrowChoices, type ArrowType, arrowTypeOf } from './arrow-type.ts';
 
 /**
  * The messages of Arrow's IPC formats (Arrow columnar format, "Serialization and Interprocess Communication"). Their metadata are
@@ -11,6 +12,13 @@ export interface ArrowField {
   readonly name: string;
   readonly type: ArrowType;
 }
+
+export function fieldsOf(columns: readonly Column[], choices: ArrowChoices): ArrowField[] {
+  return columns.map(({ name, type }) => ({ name, type: arrowTypeOf(type, choices) }));
+}
+
+/** The content type of a stream. */
+export const streamType = 'application/vnd.apache.arrow.stream';
 
 /** Values of one column in a record batch. */
 export interface FieldNode {
@@ -48,7 +56,7 @@ const double = 2;
 const bitsDefault = 128;
 
 /** Buffers of a body, and messages, begin at multiples of this. */
-export const alignment = 8;
+const alignment = 8;
 /** Precedes the length of a message's metadata. */
 const marker = 0xffffffff;
 const prefixBytes = 8;

@@ -9,7 +9,7 @@ const keptBytesMax = 1024 * 1024;
 export class BatchBody {
   bytes: Buffer = Buffer.allocUnsafeSlow(firstBytes);
   view = viewOf(this.bytes);
-  /** Up to the end of the last buffer, a multiple of `alignment`. */
+  /** Up to the end of the last buffer, aligned. */
   length = 0;
   /** The position and the length of each buffer. */
   readonly buffers: number[] = [];
