@@ -2,7 +2,14 @@ import type { Format, TextFormat } from '../formats/format.ts';
 import { formatFor, isArrow } from '../formats/index.ts';
 import type { Column } from '../wire/statement.ts';
 import { type ArrowRowFormat, arrowRowFormat } from './arrow/arrow-columns.ts';
-import { type ColumnDefinition, type DescribedColumn, describeTyped, isSentAlike, isSentInUtf8 } from './columns.ts';
+import {
+  type ColumnDefinition,
+  type DescribedColumn,
+  describeColumn,
+  describeTyped,
+  isSentAlike,
+  isSentInUtf8,
+} from './columns.ts';
 import { type RowFormat, rowKeys } from './row-format.ts';
 
 /** The columns of a result as clients see them, and how its rows are encoded. */
@@ -35,7 +42,9 @@ export function resultColumns(
 
 function describe(definitions: readonly ColumnDefinition[], asked: Format, isBinary: boolean): ResultColumns {
   const format = formatFor(asked, definitions.length);
-  const described = definitions.map((definition) => describeTyped(definition, isBinary));
+  const described = definitions.map((definition) =>
+    isArrow(format) ? describeTyped(definition, isBinary) : describeColumn(definition, format, isBinary),
+  );
   const values = isBinary ? Uint16Array.from(described, ({ value }) => value as number) : null;
   return {
     columns: described.map(({ column }) => column),
@@ -51,7 +60,7 @@ function textRowFormat(
   values: Uint16Array | null,
 ): RowFormat {
   return {
-    kinds: Uint8Array.from(described, ({ column, kind }) => format.cellKindOf(column.type, kind)),
+    kinds: Uint8Array.from(described, ({ kind }) => kind),
     values,
     layout: format.layout,
     keys: format.hasKeys ? rowKeys(described.map(({ column }) => column.name)) : null,
