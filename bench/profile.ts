@@ -4,7 +4,8 @@
  *
  * 0x also starts programs itself, with `node --prof`. That makes a log per thread, of which 0x takes whichever it finds
  * first, and it ends the program by an exit in its first signal handler. So the profiles are V8's own (`--cpu-prof`), those
- * of main as those of the workers, and 0x draws them.
+ * of main as those of the workers, and 0x draws them. npx brings 0x when it is needed: it would be a third of the packages
+ * that a clone installs.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
@@ -18,6 +19,7 @@ import { type Scenario, scenarios } from './scenarios.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const functionsShown = 10;
+const flameGraphPackage = '0x@6.0.0';
 
 async function main([name]: readonly string[]): Promise<void> {
   const scenario = scenarios.find((scenario) => scenario.name === name);
@@ -64,9 +66,11 @@ function nameProfiles(folder: string): string[] {
 }
 
 function draw(profile: string, graph: string, title: string): void {
-  const program = fileURLToPath(import.meta.resolve('0x/cmd.js'));
   const options = ['--quiet', '--title', title, '--output-html', graph, '--visualize-cpu-profile', profile];
-  const { status, stderr } = spawnSync(process.execPath, [program, ...options], { encoding: 'utf8' });
+  const { status, stderr } = spawnSync('npx', ['--yes', flameGraphPackage, ...options], {
+    cwd: root,
+    encoding: 'utf8',
+  });
   if (status !== 0) throw new Error(`0x drew no flame graph of ${profile}: ${stderr}`);
 }
 

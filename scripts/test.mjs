@@ -50,6 +50,17 @@ const IN_PAIRS = [
 // Files that are run one by one, when all others are done: what measures time, and what looks at more of the servers that
 // all tests share than is its own.
 const ALONE = ['test/hot-path.test.ts', 'test/worker/prepared.test.ts'];
+// Folders whose tests need neither a server nor a database: the files of one share a process, whose start takes longer than
+// most of them do.
+const IN_ONE_PROCESS = [
+  'test/engine',
+  'test/http',
+  'test/query',
+  'test/results',
+  'test/session',
+  'test/wire',
+  'test/api/native',
+];
 
 const TEST_FILE_SECONDS_MAX = 600;
 const LONG_TEST_FILE_SECONDS_MAX = 3 * 3600;
@@ -151,10 +162,10 @@ async function runTests(environment) {
     [inPairs, isLong ? 1 : 2],
     [alone, 1],
   ]) {
-    const waiting = [...files];
+    const waiting = groupFiles(files);
     const work = async () => {
-      for (let file = waiting.shift(); file !== undefined && interruptedBy === undefined; file = waiting.shift())
-        await runFile(file, variables, secondsMax);
+      for (let group = waiting.shift(); group !== undefined && interruptedBy === undefined; group = waiting.shift())
+        await runGroup(group, variables, secondsMax);
     };
     await Promise.all(Array.from({ length: jobs }, work));
   }
@@ -164,13 +175,27 @@ async function runTests(environment) {
   }
 }
 
-/** Runs one test file and prints a line about it, and under it what failed in it and what it measured. */
-async function runFile(source, variables, secondsMax) {
+/** The files that share a process, and each other file, in the order of the first of each. */
+function groupFiles(files) {
+  const groups = new Map();
+  for (const source of files) {
+    const name = IN_ONE_PROCESS.includes(dirname(source)) ? dirname(source) : source;
+    groups.set(name, [...(groups.get(name) ?? []), source]);
+  }
+  return [...groups].map(([name, sources]) => ({ name: sources.length === 1 ? sources[0] : name, sources }));
+}
+
+/**
+ * Runs test files in one process and prints a line about them, and under it what failed in them and what they measured.
+ * @param group its files, and what the line calls them
+ */
+async function runGroup({ name, sources }, variables, secondsMax) {
   // Not before now, as it reads with a parser that is one of the packages.
   const { readResults } = await import('./report.mjs');
   const startedMs = performance.now();
-  const compiled = join('build', source.replace(/\.ts$/, '.js'));
-  const child = spawn(process.execPath, ['--enable-source-maps', compiled], {
+  const compiled = sources.map((source) => join('build', source.replace(/\.ts$/, '.js')));
+  const program = compiled.length === 1 ? compiled : [join('scripts', 'test-files.mjs'), ...compiled];
+  const child = spawn(process.execPath, ['--enable-source-maps', ...program], {
     cwd: ROOT,
     env: variables,
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -191,7 +216,7 @@ async function runFile(source, variables, secondsMax) {
   clearTimeout(timer);
   running.delete(child);
   const secs = ((performance.now() - startedMs) / 1000).toFixed(1);
-  appendFileSync(LOG, `# ${source} (${secs} s)\n${Buffer.concat(output)}\n`);
+  appendFileSync(LOG, `# ${sources.join(', ')} (${secs} s)\n${Buffer.concat(output)}\n`);
   if (interruptedBy !== undefined) return;
 
   const { passed, skipped, failures, measured } = results;
@@ -199,14 +224,14 @@ async function runFile(source, variables, secondsMax) {
   if (isLate || (how !== 0 && failed === 0)) {
     failed++;
     const reason = isLate ? `was not done after ${secondsMax} s` : `ended with ${how} though no test failed`;
-    failures.push(`\n  not ok: ${source} ${reason}; its output is in ${relative(ROOT, LOG)}\n\n`);
+    failures.push(`\n  not ok: ${name} ${reason}; its output is in ${relative(ROOT, LOG)}\n\n`);
   }
   counts.passed += passed;
   counts.failed += failed;
   counts.skipped += skipped;
   const mark = failed > 0 ? 'FAILED' : 'ok    ';
   const tail = skipped > 0 ? `, ${skipped} skipped` : '';
-  process.stdout.write(`${mark} ${source} (${secs} s): ${passed} passed, ${failed} failed${tail}\n`);
+  process.stdout.write(`${mark} ${name} (${secs} s): ${passed} passed, ${failed} failed${tail}\n`);
   for (const line of measured) process.stdout.write(`       ${line}\n`);
   for (const failure of failures) process.stdout.write(failure);
 }
