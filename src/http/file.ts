@@ -1,6 +1,6 @@
 import { close, open, read } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import send from 'send';
+import type { SendOptions } from 'send';
 import { fileTrouble, isFileError } from '../wire/file-trouble.ts';
 import { httpErrors } from './http-error.ts';
 import { commonHeaders } from './reply.ts';
@@ -56,13 +56,16 @@ function reopening(path: string): object {
  * sections 13 and 14). A request for several ranges gets the whole. Resolves when the answer has left.
  * @throws HttpError 410, 412, 416, 503
  */
-export function replyFile(
+export async function replyFile(
   request: IncomingMessage,
   response: ServerResponse,
   { path, etag, contentType, downloadName }: FileToSend,
 ): Promise<void> {
-  return new Promise((resolve, reject) => {
+  // Loaded with the first file: it would be a tenth of every start.
+  const { default: send } = await import('send');
+  await new Promise<void>((resolve, reject) => {
     response.once('close', resolve);
+    if (response.destroyed) resolve();
     // `send` takes a weak tag for a strong one, and If-Range compares strongly (RFC 9110, section 13.1.5).
     const ifRange = request.headers['if-range'];
     if (ifRange !== undefined && ifRange !== etag) delete request.headers.range;
@@ -75,7 +78,7 @@ export function replyFile(
       highWaterMark: pieceBytes,
       fs: reopening(path),
     };
-    send(request, encodeURI(path), options as send.SendOptions)
+    send(request, encodeURI(path), options as SendOptions)
       .on('headers', (sent: ServerResponse) => {
         sent.setHeader('ETag', etag);
         sent.setHeader('Content-Type', contentType);

@@ -445,7 +445,8 @@ async function start(t: Test, server: DatabaseServer, args: readonly string[]) {
   const user = `stop_${randomBytes(4).toString('hex')}`;
   await server.sql(`CREATE USER ${user}@'%'`);
   t.teardown(() => server.sql(`DROP USER ${user}@'%'`));
-  const sluice = await startSluice(['--mysql_url', `mysql://root@127.0.0.1:${server.port}/`, ...args]);
+  const url = `mysql://root@127.0.0.1:${server.port}/`;
+  const sluice = await startSluice(['--mysql_url', url, '--worker_threads', '1', ...args]);
   t.teardown(() => sluice.kill());
   const count = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '${user}' AND COMMAND <> 'Sleep'`;
   return { sluice, user, running: async () => Number(await server.sql(count)) };
