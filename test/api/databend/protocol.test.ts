@@ -401,13 +401,16 @@ for (const server of await sharedServers()) {
           posts.push(bodyOf(await send(sql, { session: { ...after, settings }, pagination })));
         }
         const answers: Body[] = [];
-        for (const { next_uri } of posts) {
-          let answer = bodyOf(await get(url, next_uri as string, asClient));
+        for (const post of posts) {
+          let answer = post;
+          const data = [...post.data];
           await until(async () => {
-            if (answer.state === 'Running') answer = bodyOf(await get(url, next_uri as string, asClient));
+            if (answer.state !== 'Running') return true;
+            answer = bodyOf(await get(url, answer.next_uri as string, asClient));
+            data.push(...answer.data);
             return answer.state !== 'Running';
           });
-          answers.push(answer);
+          answers.push({ ...answer, data });
         }
         t.strictSame(
           answers.map(({ error }) => error),
