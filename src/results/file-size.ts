@@ -1,4 +1,4 @@
-import { arrowTypeOf } from '../formats/arrow/arrow-type.ts';
+import { arrowTypeOf, valueBytes } from '../formats/arrow/arrow-type.ts';
 import { formats, isArrow } from '../formats/index.ts';
 import type { FileContent } from '../wire/kept-reading.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
@@ -7,9 +7,8 @@ import type { BatchIndex } from './batch-index.ts';
 /** The most bytes of a text format around a row and between rows. */
 const textRowBytes = 4;
 
-/** Of an Arrow value: its offset, and its bit of whether it is NULL. */
-const valueOverhead = 5;
-const valueBytesMax = 32;
+/** Of an Arrow value: the most for its bit of whether it is NULL. */
+const nullBytes = 1;
 /** The text of a DATETIME with a fraction. */
 const dateTextBytes = 'YYYY-MM-DD hh:mm:ss.ffffff'.length;
 /** Of a column in the schema, in a record batch, and in a row group of a Parquet file, beside its name. */
@@ -32,26 +31,26 @@ export function fileBytesMax(
   if (content.type === 'text') {
     const keyBytes = !isArrow(chosen) && chosen.hasKeys ? keysBytes(columns) : 0;
     const around = Buffer.byteLength(content.head) + Buffer.byteLength(content.tail);
-    // No format takes more bytes around cells than JSON, except for keys.
-    return textBytes + rows * (keyBytes + textRowBytes) + around;
+    // No format takes more bytes for a text than JSON. A JSON document stands in JSON as it is, and elsewhere is a text, of which
+    // each character may have to be escaped.
+    const copies = columns.some(({ type }) => type.name === 'Variant') ? 2 : 1;
+    return copies * textBytes + rows * (keyBytes + textRowBytes) + around;
   }
   const choices = isArrow(chosen) ? chosen : formats.arrow;
   let rowBytes = 0;
   let nameBytes = 0;
   for (const { name, type } of columns) {
-    const { kind } = arrowTypeOf(type, choices);
-    const isText = kind === 'utf8' && type.name !== 'String' && type.name !== 'Variant';
-    rowBytes += valueOverhead + (isText ? dateTextBytes : isVariable(kind) ? 0 : valueBytesMax);
+    const arrowType = arrowTypeOf(type, choices);
+    const isDateText = arrowType.kind === 'utf8' && type.name !== 'String' && type.name !== 'Variant';
+    rowBytes += nullBytes + valueBytes(arrowType) + (isDateText ? dateTextBytes : 0);
     nameBytes += nameCopies * Buffer.byteLength(name);
   }
+  // A row group of Parquet may have values twice: in a dictionary, and when that is full.
+  if (content.type === 'parquet') rowBytes *= 2;
   const parts = content.type === 'arrow' ? batches : Math.ceil(batches / batchesPerRowGroup);
   const partBytes = columns.length * columnBytes + (content.type === 'arrow' ? 0 : nameBytes);
   // Texts take no more than in the packets, unless they are not UTF-8.
   return bytes + rows * rowBytes + (parts + 1) * partBytes + nameBytes + fileBytes;
-}
-
-function isVariable(kind: ReturnType<typeof arrowTypeOf>['kind']): boolean {
-  return kind === 'utf8' || kind === 'json' || kind === 'binary' || kind === 'null';
 }
 
 function keysBytes(columns: readonly Column[]): number {

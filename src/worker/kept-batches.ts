@@ -63,19 +63,39 @@ export class KeptBatches {
   }
 }
 
+interface KnownColumns {
+  readonly columns: KeptColumns;
+  /** As JSON. In memory they take two to three times as much. */
+  readonly length: number;
+}
+
 /** By folder, since pages of one result are read one after the other. The one that was used last comes last. */
-const knownColumns = new Map<string, KeptColumns>();
-const knownColumnsMax = 32;
+const knownColumns = new Map<string, KnownColumns>();
+const knownLengthMax = 4 * 1024 * 1024;
+let knownLength = 0;
 
 /** @throws DamageError, or Error of the file system */
 export function keptColumns(folder: string): KeptColumns {
-  let columns = knownColumns.get(folder);
+  const known = knownColumns.get(folder) ?? readColumns(folder);
+  forgetColumns(folder);
+  // Those that are used now are kept whatever they take.
+  for (const oldest of knownColumns.keys()) {
+    if (knownLength + known.length <= knownLengthMax) break;
+    forgetColumns(oldest);
+  }
+  knownColumns.set(folder, known);
+  knownLength += known.length;
+  return known.columns;
+}
+
+function forgetColumns(folder: string): void {
+  knownLength -= knownColumns.get(folder)?.length ?? 0;
   knownColumns.delete(folder);
-  columns ??= columnsOf(readFileSync(join(folder, keptFiles.columns), 'utf8'));
-  knownColumns.set(folder, columns);
-  const [oldest = folder] = knownColumns.keys();
-  if (knownColumns.size > knownColumnsMax) knownColumns.delete(oldest);
-  return columns;
+}
+
+function readColumns(folder: string): KnownColumns {
+  const text = readFileSync(join(folder, keptFiles.columns), 'utf8');
+  return { columns: columnsOf(text), length: text.length };
 }
 
 function columnsOf(text: string): KeptColumns {

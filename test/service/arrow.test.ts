@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { gunzipSync } from 'node:zlib';
-import mysql from 'mysql2/promise';
 import polars from 'nodejs-polars';
 import t, { type Test } from 'tap';
 import { canonicalCell, difference, type RowText, readArrow, rowsOfPages } from '../support/arrow-cells.ts';
 import { parseCsv } from '../support/csv.ts';
 import { figure, isLong } from '../support/form.ts';
+import { holdStatement } from '../support/held-statement.ts';
 import { seeded } from '../support/random.ts';
 import { type DatabaseServer, sharedServers } from '../support/servers.ts';
 import { query, type SluiceProcess, startSluice } from '../support/sluice.ts';
@@ -165,19 +165,24 @@ for (const server of await sharedServers()) {
       t.equal(polars.readIPC(answers[1]?.bytes as Buffer).height, rowsCount);
     });
 
+    await t.test('a batch is full by what it takes in Arrow, and not by what NULL takes in a packet', async (t) => {
+      const nulls = Array.from({ length: 200 }, (_, column) => `CAST(NULL AS DECIMAL(65,30)) AS c${column}`);
+      const answer = await stream(
+        sluice,
+        `SELECT ${nulls.join(', ')} FROM ${schema}.numbers LIMIT 2000`,
+        '?format=arrow',
+      );
+      const { rows, batches } = readArrow(answer.bytes);
+      t.equal(rows.length, 2_000);
+      // Of 6,400 bytes each, and a batch has at most 800 KiB.
+      t.ok(batches >= 15, `${batches} batches`);
+    });
+
     await t.test('a statement that fails after its first rows cuts the body off', async (t) => {
-      // It waits for a lock behind its first rows, and is killed when the client has some of them.
-      const lock = `cut_${randomBytes(4).toString('hex')}`;
-      const holder = await mysql.createConnection({ socketPath: server.socketPath, user: 'root' });
-      t.teardown(() => holder.end());
-      await holder.query('DO GET_LOCK(?, 0)', [lock]);
-      const failing = `SELECT '' AS a UNION ALL SELECT REPEAT('x', 40000) UNION ALL SELECT GET_LOCK('${lock}', 60)`;
-      const cut = await stream(sluice, failing, '?format=arrow', {}, async (response) => {
+      const held = await holdStatement(t, server);
+      const cut = await stream(sluice, held.sql, '?format=arrow', {}, async (response) => {
         await once(response, 'readable');
-        const ids = await server.sql(
-          `SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%${lock}%' AND ID <> CONNECTION_ID()`,
-        );
-        for (const id of ids.split('\n')) await holder.query(`KILL ${id}`);
+        await held.kill();
       });
       t.equal(cut.status, 200);
       t.notOk(cut.isComplete, 'the client sees that the end is missing');

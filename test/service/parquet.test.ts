@@ -178,6 +178,11 @@ for (const server of await sharedServers()) {
         t.equal(failed.status, 400);
         t.match(failed.bytes.toString(), /0000-00-00.*has no form/s);
       }
+      // One of them behind the first row group, as what has been written by then looks like a whole file.
+      const late = `SELECT n.*, d.day FROM ${schema}.numbers n JOIN ${schema}.dates d ON d.id = IF(n.id = ${rowsCount - 100}, 2, 0)`;
+      const failed = await file(sluice, `${(await keep(sluice, `${late} ORDER BY n.id`)).result_uri}.parquet`);
+      t.match([failed.status, failed.bytes.toString('latin1', 0, 200)], [400, /0000-00-00.*has no form/s]);
+
       const nulls = await readFromUrl(sluice, `${result_uri}.parquet?zero_dates=null`, described.fields);
       t.strictSame(
         nulls.rows,

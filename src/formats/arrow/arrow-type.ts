@@ -76,3 +76,23 @@ function decimal({ precision: width, scale, isComputed }: ColumnType & { name: '
   if (precision > decimal128Digits) return { kind: 'decimal', precision: decimal256Digits, scale, bits: 256 };
   return { kind: 'decimal', precision, scale, bits: 128 };
 }
+
+/** The bytes of a value, whether or not it is NULL; those of its offset if it is of any length. */
+export function valueBytes(type: ArrowType): number {
+  switch (type.kind) {
+    case 'int':
+    case 'float':
+    case 'decimal':
+      return type.bits / 8;
+    case 'timestamp':
+    case 'duration':
+      return 8;
+    case 'date':
+    case 'utf8':
+    case 'json':
+    case 'binary':
+      return 4;
+    case 'null':
+      return 0;
+  }
+}

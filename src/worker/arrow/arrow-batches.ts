@@ -1,3 +1,4 @@
+import { valueBytes } from '../../formats/arrow/arrow-type.ts';
 import { type Cause, causes } from '../../wire/failures.ts';
 import type { Batch } from '../../wire/statement.ts';
 import * as rowPacket from '../kernel/shared/row-packet.ts';
@@ -14,6 +15,8 @@ const { eofBytesMax, eofHeader, errorHeader, headerBytes, payloadBytesMax } = ro
 
 /** About the bytes of a column in the metadata of a record batch: a node and three buffers. */
 const columnBytes = 64;
+/** A NULL takes next to nothing in a packet, and in Arrow as much as any value: a batch has at most so many times its packets. */
+const growthMax = 4;
 
 /** Gathers rows in record batches of Arrow. A batch is written when it is full, column by column. */
 export class ArrowBatches implements RowBatches {
@@ -23,6 +26,8 @@ export class ArrowBatches implements RowBatches {
   readonly #failed: (cause: Cause) => void;
   /** Bytes of packets with which a batch is full. */
   readonly #fullBytes: number;
+  /** Rows with which it is full. */
+  readonly #fullRows: number;
   readonly #packets = new PacketCollector();
   #last: Batch | null = null;
   #hasFailed = false;
@@ -43,6 +48,8 @@ export class ArrowBatches implements RowBatches {
     this.#emit = emit;
     this.#failed = failed;
     this.#fullBytes = Math.max(batchBytes, format.columns.length * columnBytes);
+    const rowBytes = format.columns.reduce((sum, { type }) => sum + valueBytes(type), 0);
+    this.#fullRows = Math.max(1, Math.floor((growthMax * this.#fullBytes) / Math.max(1, rowBytes)));
   }
 
   get invalid(): number {
@@ -57,6 +64,9 @@ export class ArrowBatches implements RowBatches {
     const { input } = kernel;
     let at = from;
     let rows = 0;
+    /** Of the rows that are not yet among the packets. */
+    let begin = from;
+    let found = 0;
     const rowsLeft = rowsMax - this.rows;
     let stop: KernelStop = kernelStop.inputUsed;
     while (at + headerBytes <= to) {
@@ -82,9 +92,14 @@ export class ArrowBatches implements RowBatches {
       }
       at = end;
       rows++;
+      found++;
+      if (this.#packets.rows + found < this.#fullRows) continue;
+      this.#addFound(input, begin, at, found);
+      begin = at;
+      found = 0;
     }
     kernel.consumed = at;
-    if (rows > 0) this.#add(at - from, () => this.#packets.add(input, from, at, rows));
+    if (found > 0) this.#addFound(input, begin, at, found);
     return stop;
   }
 
@@ -122,12 +137,16 @@ export class ArrowBatches implements RowBatches {
     this.#packets.release();
   }
 
+  #addFound(input: Buffer, from: number, to: number, rows: number): void {
+    this.#add(to - from, () => this.#packets.add(input, from, to, rows));
+  }
+
   #add(bytes: number, add: () => void): void {
     const packets = this.#packets;
     if (packets.length > 0 && packets.length + bytes > this.#fullBytes) this.#emitBatch();
     if (this.#hasFailed) return;
     add();
-    if (packets.length >= this.#fullBytes) this.#emitBatch();
+    if (packets.length >= this.#fullBytes || packets.rows >= this.#fullRows) this.#emitBatch();
   }
 
   #emitBatch(): void {

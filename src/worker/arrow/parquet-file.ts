@@ -23,14 +23,17 @@ export async function* parquetFile(format: ArrowRowFormat, packets: Iterable<Row
   // It takes some megabytes, which only those who ask for such files need.
   const parquet = await import('parquet-wasm');
   let failure: unknown = null;
+  let hasAll = false;
   const batches = recordBatches(parquet, format, packets);
   const source = new ReadableStream<RecordBatch>(
     {
       pull(controller): void {
         try {
           const { value, done } = batches.next();
-          if (done === true) controller.close();
-          else controller.enqueue(value);
+          if (done === true) {
+            hasAll = true;
+            controller.close();
+          } else controller.enqueue(value);
         } catch (error) {
           failure = error;
           controller.error(error);
@@ -45,6 +48,8 @@ export async function* parquetFile(format: ArrowRowFormat, packets: Iterable<Row
       properties(parquet),
     )) as unknown as ReadableStream<Uint8Array>;
     yield* file;
+    // The library takes an error that comes after the first batch for the end of the rows.
+    if (!hasAll) throw new Error('the file ended before its rows');
   } catch (error) {
     // The library passes on the text of an error alone.
     throw failure ?? (error instanceof Error ? error : new Error(String(error)));
