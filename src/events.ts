@@ -123,6 +123,8 @@ export type ServiceEvent =
   | { readonly type: 'kept_result_failed'; readonly result: string; readonly user: string; readonly reason: string }
   /** A kept result that an earlier process has left was not found whole, and is removed. */
   | { readonly type: 'kept_result_dropped'; readonly result: string; readonly reason: string }
+  /** Results of another database than this server's lie in the data directory. */
+  | { readonly type: 'kept_results_left'; readonly count: number; readonly database: string }
   /** Lines were dropped because the log could not be written, or not fast enough. */
   | { readonly type: 'log_lines_dropped'; readonly lines: number }
   | { readonly type: 'embedded_database'; readonly message: string };

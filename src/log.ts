@@ -56,6 +56,7 @@ function levelOf(event: ServiceEvent): 'error' | 'warn' | 'info' | 'debug' {
     case 'journal_failed':
     case 'kept_result_failed':
     case 'kept_result_dropped':
+    case 'kept_results_left':
     case 'log_lines_dropped':
       return 'warn';
     case 'query_settled':

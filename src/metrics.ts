@@ -136,6 +136,7 @@ export class Metrics {
       case 'worker_failed':
       case 'kept_result_failed':
       case 'kept_result_dropped':
+      case 'kept_results_left':
       case 'request_failed':
       case 'accept_failed':
       case 'connect_failed':

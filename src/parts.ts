@@ -38,6 +38,9 @@ import { SpillUsage } from './wire/spill-usage.ts';
 /** A thread that was replaced keeps its slot, with the counts of its rows on disk, until it has ended. */
 const slotsPerThread = 4;
 
+/** Its address changes, and it lies in the same folder as the results. */
+const privateDatabase = 'the private database';
+
 /** The parts of the server that `Service` starts and stops. */
 export interface Parts {
   readonly embedded: EmbeddedDatabase | null;
@@ -126,7 +129,12 @@ export function buildParts(
   const { statementTimeoutMs } = limits;
   const dispatcher = new Dispatcher(leases, sessions, buffers, queue, config.queue.queueWaitMs);
   const reader = new ResultReader((user, bytes) => buffers.hasRoomFor(user, bytes), observe);
-  const resultsOptions = { ...keptLimits(config.kept), folder: resultsFolder(disk), logSql: config.log.logSql };
+  const resultsOptions = {
+    ...keptLimits(config.kept),
+    folder: resultsFolder(disk),
+    database: embedded === null ? placeOf(database) : privateDatabase,
+    logSql: config.log.logSql,
+  };
   const results = new KeptResults(resultsOptions, reader, observe);
   const engineLimits = { pageBytesMax, gzipLevel, statementTimeoutMs };
   const engine = new Engine(engineLimits, queries, sessions, dispatcher, buffers, requestMemory, results);
@@ -257,11 +265,15 @@ function workerLimits({ database, requests, results, disk }: Config): WorkerLimi
 }
 
 function openOrphans(config: Config, database: DatabaseConfig, workers: WorkerPool, observe: Observe): Orphans {
-  const { address, user, password } = database;
-  const place = 'socketPath' in address ? address.socketPath : `${address.host}:${address.port}`;
-  const journal = new Journal(journalFolder(config.disk), place, observe);
+  const { user, password } = database;
+  const journal = new Journal(journalFolder(config.disk), placeOf(database), observe);
   const login = user === '' ? null : { user, password, database: null };
   return new Orphans({ retryMs: config.database.pingMs, login }, journal, workers, observe);
+}
+
+/** What tells one database from another on this server's disk. */
+function placeOf({ address }: DatabaseConfig): string {
+  return 'socketPath' in address ? address.socketPath : `${address.host}:${address.port}`;
 }
 
 /** The folder of the rows on disk. */

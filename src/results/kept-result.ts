@@ -14,16 +14,20 @@ import { type FileForm, FormatFiles } from './format-files.ts';
 import type { KeptSpace } from './kept-space.ts';
 import { type Manifest, sizeOf, writeManifest } from './manifest.ts';
 import { DamagedResultError, type ResultReader } from './result-reader.ts';
+import type { WriterPace } from './writer-pace.ts';
 
 /** Disk space that is reserved at once, in bytes: the first of these that there is room for. */
 const grantSizes = [8, 2, 0.5].map((mebibytes) => mebibytes * 1024 * 1024);
 /** With so much left, no more is reserved. */
 const grantBytesMin = 4 * 1024 * 1024;
+/** While pages of kept results are waited for, so much is reserved at once, when nothing is left, and when it is its turn. */
+const pacedGrantBytes = 512 * 1024;
 
 /** What all results share. */
 export interface ResultParts {
   readonly reader: ResultReader;
   readonly space: KeptSpace;
+  readonly pace: WriterPace;
   readonly observe: Observe;
 }
 
@@ -33,6 +37,7 @@ export class KeptResult implements RowStore {
   readonly index = new BatchIndex();
   readonly #reader: ResultReader;
   readonly #space: KeptSpace;
+  readonly #pace: WriterPace;
   readonly #observe: Observe;
   #manifest: Manifest;
   /** Disk space that the worker may use and has not used. */
@@ -40,14 +45,16 @@ export class KeptResult implements RowStore {
   readonly #files: FormatFiles;
   /** Of the files beside its rows and those of formats: thousands of columns take megabytes in them. */
   #describingBytes = 0;
+  #isWritten = false;
   #isRemoved = false;
   #saved: Promise<void> = Promise.resolve();
 
-  constructor(folder: string, manifest: Manifest, { reader, space, observe }: ResultParts) {
+  constructor(folder: string, manifest: Manifest, { reader, space, pace, observe }: ResultParts) {
     this.folder = folder;
     this.#manifest = manifest;
     this.#reader = reader;
     this.#space = space;
+    this.#pace = pace;
     this.#observe = observe;
     this.#files = new FormatFiles(this, reader, space);
   }
@@ -68,10 +75,16 @@ export class KeptResult implements RowStore {
     return this.index.textBytesFrom(row);
   }
 
+  grantDelayMs(): number {
+    return this.#grantedBytes > 0 || !this.#isBusy ? 0 : this.#pace.delayMs();
+  }
+
   grant(): number | Cause {
-    if (this.#grantedBytes >= grantBytesMin) return 0;
+    if (this.#isWritten) return 0;
+    const isBusy = this.#isBusy;
+    if (this.#grantedBytes >= (isBusy ? 1 : grantBytesMin)) return 0;
     let full: Cause | null = null;
-    for (const bytes of grantSizes) {
+    for (const bytes of isBusy ? [pacedGrantBytes] : grantSizes) {
       full = this.#space.take(this.#manifest.user, bytes);
       if (full !== null) continue;
       this.#grantedBytes += bytes;
@@ -144,10 +157,10 @@ export class KeptResult implements RowStore {
     await this.#saved.catch(() => {});
   }
 
-  async read(from: number, rowsMax: number, bytesMax: number, format: FormatName): Promise<Rows> {
-    const found = this.index.find(from, rowsMax, bytesMax);
+  async read(from: number, rowsMax: number, bytesMax: number, format: FormatName, signal: AbortSignal): Promise<Rows> {
+    const rows = { folder: this.folder, ...this.index.find(from, rowsMax, bytesMax), rowsMax, bytesMax, format };
     try {
-      return await this.#reader.read(this.#manifest.user, { folder: this.folder, ...found, rowsMax, bytesMax, format });
+      return await this.#reader.read(this.#manifest.user, rows, signal);
     } catch (error) {
       throw this.#refusalOf(error as Error);
     }
@@ -177,7 +190,12 @@ export class KeptResult implements RowStore {
     this.#files.close();
   }
 
+  get #isBusy(): boolean {
+    return this.#reader.isBusyFor(this.#manifest.user);
+  }
+
   #giveBack(): void {
+    this.#isWritten = true;
     this.#space.release(this.#manifest.user, this.#grantedBytes);
     this.#grantedBytes = 0;
   }

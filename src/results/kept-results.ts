@@ -13,10 +13,13 @@ import { KeptSpace } from './kept-space.ts';
 import { type LoadedResult, loadResult } from './load-result.ts';
 import { type Manifest, removeFolder, syncFolder, thisProcess } from './manifest.ts';
 import type { ResultReader } from './result-reader.ts';
+import { WriterPace } from './writer-pace.ts';
 
 export interface KeptResultsOptions {
   /** Of all results: each has a folder of its own in it. */
   readonly folder: string;
+  /** Which database's users have the results, as the manifests name it. */
+  readonly database: string;
   readonly bytes: SharedLimit;
   readonly count: SharedLimit;
   /** Whether the beginning of a statement is kept with its result. */
@@ -26,7 +29,7 @@ export interface KeptResultsOptions {
 /** What a new result begins with. */
 export type NewResult = Omit<
   Manifest,
-  'version' | 'process' | 'madeAt' | 'endedAt' | 'state' | 'columns' | 'stats' | 'rows'
+  'version' | 'database' | 'process' | 'madeAt' | 'endedAt' | 'state' | 'columns' | 'stats' | 'rows'
 >;
 
 /** Results that are loaded at a time. */
@@ -54,7 +57,7 @@ export class KeptResults {
     this.#options = options;
     this.#observe = observe;
     this.#space = new KeptSpace(options.bytes);
-    this.#parts = { reader, space: this.#space, observe };
+    this.#parts = { reader, space: this.#space, pace: new WriterPace(), observe };
   }
 
   get size(): number {
@@ -88,6 +91,7 @@ export class KeptResults {
     const manifest: Manifest = {
       version: 1,
       ...made,
+      database: this.#options.database,
       sql: this.#options.logSql ? made.sql : null,
       process: thisProcess(),
       madeAt: Date.now(),
@@ -155,14 +159,18 @@ export class KeptResults {
   }
 
   async #load(folder: string): Promise<LoadedResult[]> {
+    const { database } = this.#options;
     const names = await readdir(folder);
     const loaded: LoadedResult[] = [];
+    let others = 0;
     const load = async (name: string): Promise<void> => {
-      const found = await loadResult(join(folder, name), name, this.#parts);
+      const found = await loadResult(join(folder, name), name, database, this.#parts);
       if (found.type === 'loaded') loaded.push(found.loaded);
+      if (found.type === 'of another database') others++;
       if (found.type === 'unusable') this.#observe({ type: 'kept_result_dropped', result: name, reason: found.reason });
     };
     for (let at = 0; at < names.length; at += loadsMax) await Promise.all(names.slice(at, at + loadsMax).map(load));
+    if (others > 0) this.#observe({ type: 'kept_results_left', count: others, database });
     return loaded.sort((a, b) => a.manifest.madeAt - b.manifest.madeAt);
   }
 

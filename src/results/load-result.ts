@@ -27,6 +27,8 @@ type Found =
   | { readonly type: 'loaded'; readonly loaded: LoadedResult }
   /** Another process that is alive has it, or it is no result. */
   | { readonly type: 'not ours' }
+  /** It stays on disk for a server of that database. */
+  | { readonly type: 'of another database' }
   | { readonly type: 'unusable'; readonly reason: string };
 
 const unfinishedManifest = `${keptFiles.manifest}.new`;
@@ -40,8 +42,11 @@ function isPassing(name: string): boolean {
   return isFormatFile(name) || name === unfinishedManifest;
 }
 
-/** Reads one result that an earlier process has left. */
-export async function loadResult(folder: string, name: string, parts: ResultParts): Promise<Found> {
+/**
+ * Reads one result that an earlier process has left.
+ * @param database whose users may see results
+ */
+export async function loadResult(folder: string, name: string, database: string, parts: ResultParts): Promise<Found> {
   try {
     // The user may have other files there.
     if (timeOfQueryId(name) === null || !(await lstat(folder)).isDirectory()) return { type: 'not ours' };
@@ -54,7 +59,7 @@ export async function loadResult(folder: string, name: string, parts: ResultPart
     const { pid, identity } = manifest.process;
     const isAlive = pid !== process.pid && identity !== '' && identify(pid) === identity;
     if (isAlive) return { type: 'not ours' };
-    return await loadFrom(folder, manifest, parts);
+    return await loadFrom(folder, manifest, database, parts);
   } catch (error) {
     const { message: reason } = error as Error;
     if (error instanceof DamagedFileError) await removeLeftover(folder).catch(() => {});
@@ -62,7 +67,7 @@ export async function loadResult(folder: string, name: string, parts: ResultPart
   }
 }
 
-async function loadFrom(folder: string, old: Manifest, parts: ResultParts): Promise<Found> {
+async function loadFrom(folder: string, old: Manifest, database: string, parts: ResultParts): Promise<Found> {
   const now = Date.now();
   const endedAt = old.endedAt ?? now;
   // A clock that was set back does not keep it for longer.
@@ -71,6 +76,7 @@ async function loadFrom(folder: string, old: Manifest, parts: ResultParts): Prom
     await removeFolder(folder);
     return { type: 'unusable', reason: 'it has expired' };
   }
+  if (old.database !== database) return { type: 'of another database' };
   await removePassingFiles(folder);
   const rowsBytes = await sizeOf(join(folder, keptFiles.rows));
   // The manifest of a statement that was running has none.

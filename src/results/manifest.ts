@@ -1,9 +1,10 @@
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { identify } from '../process-identity.ts';
 import type { QueryStats } from '../query/pages.ts';
 import type { QueryState } from '../query/state.ts';
 import type { Effect } from '../wire/effect.ts';
+import { isMissing } from '../wire/file-trouble.ts';
 import { keptFiles, type ShownColumns } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
 import { validate } from './manifest.validator.ts';
@@ -13,6 +14,8 @@ export interface Manifest {
   readonly version: 1;
   readonly id: string;
   readonly user: string;
+  /** The database whose user that is: a name is another's in another database. */
+  readonly database: string;
   readonly sessionId: string;
   /** The first characters of its statement; null: they are not logged either. */
   readonly sql: string | null;
@@ -138,6 +141,10 @@ export async function removeFolder(folder: string): Promise<void> {
   await rm(join(folder, keptFiles.manifest), { force: true });
   // A file of a format may be begun meanwhile.
   await rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  // A loss of power does not bring it back.
+  await syncFolder(dirname(folder)).catch((error: Error) => {
+    if (!isMissing(error)) throw error;
+  });
 }
 
 /** @returns the bytes of a file; 0 if there is none */

@@ -10,6 +10,8 @@ import { UserTurns } from './user-turns.ts';
 const pagesMax = 2;
 /** Files that are written at a time: each may take minutes, and no page waits for one. A user has one of them at most. */
 const filesMax = 2;
+/** Pages are waited for if one was so recently: many clients who read without a pause are not all there at each moment. */
+const busyMs = 50;
 const threadIdleMs = 30_000;
 const youngGenerationMb = 6;
 
@@ -54,17 +56,24 @@ export class ResultReader implements AsyncDisposable {
     this.#observe = observe;
   }
 
+  /** Whether pages of the user, or of several users, have to wait for others. One user's many do not hold up another. */
+  isBusyFor(user: string): boolean {
+    return this.#pages.hasWaited(user, busyMs);
+  }
+
   /**
+   * @param signal what still waits for its turn when it is aborted is not read
    * @returns at least one row, and at most `rowsMax`
-   * @throws DamagedResultError, or Error of the file system
+   * @throws DamagedResultError, Error of the file system, or the reason of the signal
    */
-  async read(user: string, reading: RowsToRead): Promise<Rows> {
+  async read(user: string, reading: RowsToRead, signal: AbortSignal): Promise<Rows> {
     const task = { type: 'read', ...reading } as const;
-    const { batches } = await this.#pages.run(user, () => {
+    const read = (): Promise<ReadRows> => {
       const textBytes = reading.batches.reduce((sum, batch) => sum + batch.textBytes, 0);
       if (!this.#hasRoomFor(user, Math.min(textBytes, reading.bytesMax))) throw new RefusalError(noMemory, 'too many');
       return this.#run<ReadRows>(task);
-    });
+    };
+    const { batches } = await this.#pages.run(user, read, signal);
     const ring = new Ring();
     for (const batch of batches) ring.push(batch);
     return ring.take(reading.rowsMax, reading.bytesMax);

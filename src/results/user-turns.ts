@@ -7,11 +7,21 @@ export class UserTurns {
   readonly #waiting = new Rotation<() => void>();
   #running = 0;
   readonly #runningByUser = new Map<string, number>();
+  /** The user whose task was the last to wait, and until when. */
+  #lastWait = { user: '', at: Number.NEGATIVE_INFINITY };
+  /** When the last task waited of a user other than that one. */
+  #otherWaitAt = Number.NEGATIVE_INFINITY;
 
   /** @param perUserMax tasks of one user that run at a time */
   constructor(runningMax: number, perUserMax = runningMax) {
     this.#runningMax = runningMax;
     this.#perUserMax = perUserMax;
+  }
+
+  /** Whether a task of the user, or those of several users, had to wait for others in the last milliseconds. */
+  hasWaited(user: string, withinMs: number): boolean {
+    const since = performance.now() - withinMs;
+    return this.#lastWait.at > since && (this.#lastWait.user === user || this.#otherWaitAt > since);
   }
 
   /**
@@ -31,9 +41,11 @@ export class UserTurns {
   }
 
   #wait(user: string, signal: AbortSignal | null): Promise<void> {
+    this.#noteWait(user);
     return new Promise((resolve, reject) => {
       const start = (): void => {
         signal?.removeEventListener('abort', giveUp);
+        this.#noteWait(user);
         this.#count(user, 1);
         resolve();
       };
@@ -49,6 +61,11 @@ export class UserTurns {
   /** The task that has ended hands its place to one that waits. */
   #next(): void {
     this.#waiting.take((user) => this.#isAble(user))?.();
+  }
+
+  #noteWait(user: string): void {
+    if (user !== this.#lastWait.user) this.#otherWaitAt = this.#lastWait.at;
+    this.#lastWait = { user, at: performance.now() };
   }
 
   #isAble(user: string): boolean {

@@ -66,6 +66,33 @@ t.test('a result has a manifest as soon as it is made, and none when its removal
   t.equal(results.bytes, 0);
 });
 
+t.test('while pages are waited for, disk space is granted in turns', async (t) => {
+  const results = new Place(t).open();
+  const read = await results.make(newResult());
+  read.add(writeRows(read, 1_000));
+  const [one, other] = [await results.make(newResult()), await results.make(newResult())];
+  t.equal(one.grant(), 8 * 1024 * 1024, 'at once if nobody waits');
+  t.equal(one.grantDelayMs(), 0);
+  const batch = { ...writeRows(one, 1), bytes: 8 * 1024 * 1024 };
+
+  const reads = Array.from({ length: 20 }, () => read.read(0, 10, 1_000, 'json', new AbortController().signal));
+  t.equal(one.grantDelayMs(), 0, 'while there is some left');
+  for (const result of [one, other]) result.add(batch);
+  const delays = [one, other, one, other].map((result) => result.grantDelayMs());
+  t.equal(delays[0], 0);
+  t.ok(
+    delays.every((delayMs, index) => index === 0 || delayMs > (delays[index - 1] as number)),
+    `${delays}`,
+  );
+  t.equal(other.grant(), 512 * 1024);
+  t.equal(other.grant(), 0);
+  await Promise.all(reads);
+
+  await until(() => Number(other.grant()) > 512 * 1024);
+  other.removed();
+  t.equal(other.grant(), 0, 'none is granted to a result that has ended');
+});
+
 t.test('the rows of a statement that was cut off have their columns', async (t) => {
   const place = new Place(t);
   const result = await place.open().make(newResult());
@@ -97,9 +124,12 @@ t.test('an error of reading is refused for its reason, and without a path of the
     return refusal;
   };
   const whole = await make();
-  t.equal((await whole.read(0, 3, 1_000, 'json')).count, 3);
+  t.equal((await whole.read(0, 3, 1_000, 'json', stays)).count, 3);
   place.hasRoom = false;
-  t.match(await refusalOf(whole.read(0, 3, 1_000, 'json')), { reason: 'too many', message: /--buffer_bytes_max/ });
+  t.match(await refusalOf(whole.read(0, 3, 1_000, 'json', stays)), {
+    reason: 'too many',
+    message: /--buffer_bytes_max/,
+  });
   place.hasRoom = true;
 
   symlinkSync('/dev/full', join(whole.folder, 'rows.csv'));
@@ -110,13 +140,13 @@ t.test('an error of reading is refused for its reason, and without a path of the
 
   const broken = await make();
   rmSync(join(broken.folder, 'rows'));
-  t.match(await refusalOf(broken.read(0, 3, 1_000, 'json')), { reason: 'gone' });
+  t.match(await refusalOf(broken.read(0, 3, 1_000, 'json', stays)), { reason: 'gone' });
   mkdirSync(join(broken.folder, 'rows'));
-  t.match(await refusalOf(broken.read(0, 3, 1_000, 'json')), { reason: 'unavailable', message: /EISDIR/ });
+  t.match(await refusalOf(broken.read(0, 3, 1_000, 'json', stays)), { reason: 'unavailable', message: /EISDIR/ });
 
   const damaged = await make();
   writeFileSync(join(damaged.folder, 'columns.json'), '{"definitions":[{}');
-  t.match(await refusalOf(damaged.read(0, 3, 1_000, 'json')), { reason: 'gone', message: /damaged/ });
+  t.match(await refusalOf(damaged.read(0, 3, 1_000, 'json', stays)), { reason: 'gone', message: /damaged/ });
 
   const full = await make();
   symlinkSync('/dev/full', join(full.folder, 'manifest.json.new'));
@@ -206,6 +236,19 @@ t.test('a result whose manifest is not as it was written is dropped, and costs n
   );
   t.equal(place.reasons('kept_result_dropped').length, wrong.length + 2);
   t.strictSame(readdirSync(place.folder).sort(), [whole, known, theirs].sort(), 'other files stay');
+});
+
+t.test('a result is for users of its database', async (t) => {
+  const place = new Place(t);
+  const result = await place.open().make(newResult());
+  writeRows(result, 5);
+  abandon(result);
+  place.database = '127.0.0.1:3307';
+  t.strictSame(await place.open().load(), []);
+  t.match(place.events, [{ type: 'kept_results_left', count: 1, database: '127.0.0.1:3307' }]);
+  place.database = '127.0.0.1:3306';
+  const [loaded] = await place.open().load();
+  t.equal(loaded?.result.rows, 5, 'it has stayed');
 });
 
 t.test('what a killed server has left without a manifest is removed, unless there are other files', async (t) => {

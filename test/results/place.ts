@@ -19,6 +19,8 @@ export const columns: readonly Column[] = [{ name: 'a', type: { name: 'Int32' },
 export class Place {
   readonly folder: string;
   readonly events: ServiceEvent[] = [];
+  /** Of the servers. */
+  database = '127.0.0.1:3306';
   /** Whether there is memory for pages. */
   hasRoom = true;
   readonly #readers: ResultReader[] = [];
@@ -36,7 +38,13 @@ export class Place {
     const reader = new ResultReader(() => this.hasRoom, observe);
     this.#readers.push(reader);
     const bytes = { max: 1024 ** 3, perUserMax: 1024 ** 3 };
-    const options = { folder: this.folder, bytes, count: { max: 100, perUserMax: 100 }, logSql: false };
+    const options = {
+      folder: this.folder,
+      database: this.database,
+      bytes,
+      count: { max: 100, perUserMax: 100 },
+      logSql: false,
+    };
     return new KeptResults(options, reader, observe);
   }
 

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { UserTurns } from '#src/results/user-turns.js';
+import { installFakeClock } from '../support/fake-clock.ts';
 
 t.test('users take turns, and no more tasks run at a time than may', async (t) => {
   const turns = new UserTurns(2);
@@ -80,4 +81,23 @@ t.test('a task that waits and is aborted is not run', async (t) => {
     turns.run('ann', async () => t.fail('it is run'), client.signal),
     /gone/,
   );
+});
+
+t.test('it is known whose tasks had to wait', (t) => {
+  const clock = installFakeClock(t);
+  const turns = new UserTurns(1);
+  const endless = (): Promise<void> => new Promise(() => {});
+  const waited = (): boolean[] => ['ann', 'bob', 'eve'].map((user) => turns.hasWaited(user, 50));
+  void turns.run('ann', endless);
+  t.strictSame(waited(), [false, false, false]);
+  void turns.run('ann', endless);
+  t.strictSame(waited(), [true, false, false], 'one who has many tasks holds up no other');
+  clock.tick(40);
+  void turns.run('bob', endless);
+  t.strictSame(waited(), [true, true, true], 'those of two');
+  clock.tick(20);
+  t.strictSame(waited(), [false, true, false]);
+  clock.tick(40);
+  t.strictSame(waited(), [false, false, false]);
+  t.end();
 });
