@@ -44,6 +44,7 @@ export class Poll implements PageReader {
 
   #end(engine: Engine): void {
     const query = this.#query;
+    query.pages.leave(this);
     engine.release(query);
     // Only the client of the first request can know the query's id: if it goes before the answer, the query goes too.
     const isFirst = this.#method === 'POST' && query.identity.hasIdempotencyKey !== true;

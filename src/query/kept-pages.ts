@@ -12,6 +12,20 @@ interface Wanted {
   readonly areOfFailed: boolean;
 }
 
+/** A request that waits for rows. */
+interface Waiting {
+  readonly wanted: Wanted;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** What all that wait have to wait for at least. */
+interface Awaited {
+  /** The number of rows with which the first of them may be ready. */
+  readonly rows: number;
+  /** The first row that one of them wants. */
+  readonly from: number;
+}
+
 /**
  * The pages of a kept result. The number of a page is that of its first row, so that any page can be asked for at any time, as
  * often as its client likes.
@@ -22,7 +36,10 @@ export class KeptPages implements PageTable {
   readonly #store: RowStore;
   /** Since when polls wait, by `performance.now()`; null: none does. */
   #polledSince: number | null = null;
-  #polls = 0;
+  readonly #waiting = new Map<PageReader, Waiting>();
+  #awaited: Awaited | null = null;
+  /** Those whose rows are being read from the disk. */
+  readonly #reading = new Map<PageReader, AbortController>();
   /** The number of the page after the furthest that was given. */
   #next = 0;
 
@@ -71,50 +88,92 @@ export class KeptPages implements PageTable {
     this.#take({ number: from, count: count ?? this.#limits.pageRows, areOfFailed: true }, reader);
   }
 
+  leave(reader: PageReader): void {
+    this.#reading.get(reader)?.abort();
+    const waiting = this.#waiting.get(reader);
+    if (waiting !== undefined) this.#stopWaiting(reader, waiting);
+  }
+
   #take(wanted: Wanted, reader: PageReader): void {
     if (this.#limits.waitMs === 0 || this.#isReady(wanted)) queueMicrotask(() => void this.#give(wanted, reader));
     else this.#wait(wanted, reader);
   }
 
   #isReady({ number, count }: Wanted): boolean {
-    if (!this.#query.isReported) return true;
-    const { readyRows, pageBytes } = this.#limits;
-    return (
-      this.#store.rows - number >= Math.min(count, readyRows) || this.#store.textBytesFrom(number) >= 2 * pageBytes
-    );
+    return !this.#query.isReported || this.#store.rows >= this.#rowsFor(number, count) || this.#hasPageBehind(number);
+  }
+
+  #rowsFor(number: number, count: number): number {
+    return number + Math.min(count, this.#limits.readyRows);
+  }
+
+  #hasPageBehind(number: number): boolean {
+    return this.#store.textBytesFrom(number) >= 2 * this.#limits.pageBytes;
   }
 
   #wait(wanted: Wanted, reader: PageReader): void {
-    this.#polls++;
-    this.#polledSince ??= performance.now();
-    const wake = (): void => {
-      clearTimeout(timer);
-      this.#query.off('readable', check);
-      this.#polls--;
-      if (this.#polls === 0) this.#polledSince = null;
-      queueMicrotask(() => void this.#give(wanted, reader));
-    };
-    const check = (): void => {
-      if (this.#isReady(wanted)) wake();
-    };
-    const timer = setTimeout(wake, this.#limits.waitMs);
-    this.#query.on('readable', check);
+    if (this.#waiting.size === 0) {
+      this.#polledSince = performance.now();
+      this.#query.on('readable', this.#check);
+    }
+    const timer = setTimeout(() => this.#wake(reader), this.#limits.waitMs);
+    this.#waiting.set(reader, { wanted, timer });
+    this.#await(wanted);
+  }
+
+  #await({ number, count }: Wanted): void {
+    const { rows = Number.POSITIVE_INFINITY, from = Number.POSITIVE_INFINITY } = this.#awaited ?? {};
+    this.#awaited = { rows: Math.min(rows, this.#rowsFor(number, count)), from: Math.min(from, number) };
+  }
+
+  /** One listener for all that wait, which may be thousands: only when one of them may be ready does it look at each. */
+  readonly #check = (): void => {
+    const awaited = this.#awaited;
+    if (awaited === null) return;
+    const { rows, from } = awaited;
+    if (this.#query.isReported && this.#store.rows < rows && !this.#hasPageBehind(from)) return;
+    this.#awaited = null;
+    for (const [reader, { wanted }] of [...this.#waiting]) {
+      if (this.#isReady(wanted)) this.#wake(reader);
+      else this.#await(wanted);
+    }
+  };
+
+  #wake(reader: PageReader): void {
+    const waiting = this.#waiting.get(reader);
+    if (waiting === undefined) return;
+    this.#stopWaiting(reader, waiting);
+    queueMicrotask(() => void this.#give(waiting.wanted, reader));
+  }
+
+  #stopWaiting(reader: PageReader, { timer }: Waiting): void {
+    clearTimeout(timer);
+    this.#waiting.delete(reader);
+    if (this.#waiting.size > 0) return;
+    this.#polledSince = null;
+    this.#awaited = null;
+    this.#query.off('readable', this.#check);
   }
 
   async #give(wanted: Wanted, reader: PageReader): Promise<void> {
+    const leaving = new AbortController();
+    this.#reading.set(reader, leaving);
     try {
-      reader.page(await this.#read(wanted));
+      const page = await this.#read(wanted, leaving.signal);
+      if (!leaving.signal.aborted) reader.page(page);
     } catch (error) {
-      reader.noPage(error);
+      if (!leaving.signal.aborted) reader.noPage(error);
+    } finally {
+      this.#reading.delete(reader);
     }
   }
 
-  async #read({ number, count: wantedRows, areOfFailed }: Wanted): Promise<Page> {
+  async #read({ number, count: wantedRows, areOfFailed }: Wanted, signal: AbortSignal): Promise<Page> {
     const { pageBytes, format } = this.#limits;
     const before = this.#query.snapshot();
     if (before.state.name === 'Failed' && !areOfFailed) return { ...before, number, rows: noRows, next: null };
     const count = Math.max(0, Math.min(wantedRows, this.#store.rows - number));
-    const rows: Rows = count === 0 ? noRows : await this.#store.read(number, count, pageBytes, format);
+    const rows: Rows = count === 0 ? noRows : await this.#store.read(number, count, pageBytes, format, signal);
     const behind = number + rows.count;
     const isLast = !this.#query.isReported && behind >= this.#store.rows;
     if (behind > this.#next) this.#next = behind;

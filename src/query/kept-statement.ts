@@ -20,6 +20,7 @@ export class KeptStatement {
   readonly store: RowStore;
   readonly pages: KeptPages;
   readonly #query: KeptQuery;
+  #grantTimer: NodeJS.Timeout | undefined;
 
   constructor(store: RowStore, query: KeptQuery, limits: QueryLimits) {
     this.store = store;
@@ -40,7 +41,11 @@ export class KeptStatement {
   /** @returns bytes of disk space for the worker */
   add(batch: KeptBatch): number {
     const owed = this.store.add(batch);
-    return owed + this.#grant();
+    const delayMs = this.store.grantDelayMs();
+    if (delayMs === 0) return owed + this.#grant();
+    clearTimeout(this.#grantTimer);
+    this.#grantTimer = setTimeout(() => this.#query.credit({ bytes: this.#grant(), rows: 0 }), delayMs);
+    return owed;
   }
 
   /** @returns bytes more; 0 if there are none, and the statement is cancelled */
@@ -54,6 +59,7 @@ export class KeptStatement {
 
   /** A client that has seen the end finds the result after a restart as well. @returns the state in which it has ended */
   async seal(state: QueryState, columns: readonly Column[], stats: QueryStats, effect: Effect): Promise<QueryState> {
+    clearTimeout(this.#grantTimer);
     try {
       await this.store.seal(state, columns, stats);
       return state;

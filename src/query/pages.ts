@@ -42,7 +42,10 @@ export interface Page extends Snapshot {
   readonly next: number | null;
 }
 
-/** A request for a page. One of the two is called, once, in a later microtask than the one in which the page was asked for. */
+/**
+ * A request for a page. One of the two is called, once, in a later microtask than the one in which the page was asked for, unless
+ * the reader leaves.
+ */
 export interface PageReader {
   page(page: Page): void;
   /** The page could not be made: a defect. */
@@ -63,6 +66,8 @@ export interface PageTable {
   readonly isReadable: boolean;
   /** @returns false if there is no page of that number, or it is no longer kept */
   readPage(number: number, reader: PageReader): boolean;
+  /** The reader's client has gone. */
+  leave(reader: PageReader): void;
   /** Nobody will ask for a page again. */
   forget(): void;
 }
@@ -134,11 +139,16 @@ export class Pages implements PageTable {
     return true;
   }
 
+  leave(reader: PageReader): void {
+    const index = this.#readers?.indexOf(reader) ?? -1;
+    if (index >= 0) this.#readers?.splice(index, 1);
+  }
+
   /** For `PageSource`. */
   ready(): void {
     const readers = this.#readers;
     this.#readers = null;
-    if (readers !== null) this.#make(readers);
+    if (readers !== null && readers.length > 0) this.#make(readers);
   }
 
   #make(readers: readonly PageReader[]): void {

@@ -33,7 +33,7 @@ const noColumns: readonly Column[] = [];
 
 /**
  * One POST: a statement's execution (`#state`), the rows it has given back (`rowBuffer`), and the pages they are handed out
- * in (`#pages`). Lives on the main thread and never looks into a row.
+ * in (`pages`). Lives on the main thread and never looks into a row.
  */
 export class Query extends EventEmitter<QueryEvents> implements StatementObserver, PagedQuery {
   #identity: QueryIdentity;
@@ -47,7 +47,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   readonly rowBuffer: RowBuffer;
   /** null: its rows are not kept. */
   readonly keeping: KeptStatement | null;
-  readonly #pages: PageTable;
+  readonly pages: PageTable;
   readonly progress = new ProgressCounter();
   readonly #statement = new QueryStatement();
   #handle: DispatchedStatement | null = null;
@@ -75,7 +75,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.#limits = limits;
     this.rowBuffer = new RowBuffer(buffers, identity.owner);
     this.keeping = store === null ? null : new KeptStatement(store, this, limits);
-    this.#pages = this.keeping?.pages ?? new Pages(new RowPages(this, limits, this.rowBuffer));
+    this.pages = this.keeping?.pages ?? new Pages(new RowPages(this, limits, this.rowBuffer));
     this.#memory = new StatementMemory(memory);
     this.#timer = new StatementTimer(limits);
   }
@@ -99,12 +99,12 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
 
   /** Whether the client needs nothing more: all rows have been handed out, or it has cancelled the statement. */
   get isDrained(): boolean {
-    return this.#pages.isReadToEnd || this.#isCancelledByClient;
+    return this.pages.isReadToEnd || this.#isCancelledByClient;
   }
 
   /** Whether the first answer held the whole result. */
   get isSinglePage(): boolean {
-    return this.#pages.isSinglePage;
+    return this.pages.isSinglePage;
   }
 
   /** The state in which the statement has left its session, if that was asked for and is known. */
@@ -114,7 +114,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
 
   /** The number of the page to ask for next; null if there is none. */
   get nextPage(): number | null {
-    return this.#state.name === 'Failed' ? null : this.#pages.next;
+    return this.#state.name === 'Failed' ? null : this.pages.next;
   }
 
   snapshot(): Snapshot {
@@ -159,7 +159,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
    * @returns false if there is no such page, or it is no longer kept
    */
   readPage(number: number, reader: PageReader): boolean {
-    return this.#phase !== 'removed' && this.#pages.readPage(number, reader);
+    return this.#phase !== 'removed' && this.pages.readPage(number, reader);
   }
 
   /** Whether rows are missing in the page because the query was removed just before the page was made. */
@@ -171,7 +171,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   askProgress(): void {
     if (this.#phase !== 'running') return;
     const hasListener = this.listenerCount('progress') > 0;
-    if (this.progress.isDue(this.#pages.polledSince, hasListener)) this.#handle?.askExamined();
+    if (this.progress.isDue(this.pages.polledSince, hasListener)) this.#handle?.askExamined();
   }
 
   /** Ends the statement as its client wishes; does nothing if it has ended. */
@@ -195,7 +195,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     if (this.#phase === 'removed') return;
     this.cancel(cause);
     if (this.#phase === 'draining') this.#loseRows(cause);
-    this.#pages.forget();
+    this.pages.forget();
     this.#move('removed');
     this.rowBuffer.close();
     this.#shrinkMemory();
@@ -358,6 +358,6 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   }
 
   #emitReadable(): void {
-    if (this.listenerCount('readable') > 0 && this.#pages.isReadable) this.emit('readable');
+    if (this.listenerCount('readable') > 0 && this.pages.isReadable) this.emit('readable');
   }
 }

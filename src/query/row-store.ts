@@ -16,6 +16,8 @@ export interface RowStore {
    * @returns bytes that the worker may write in addition; a cause if there is no space left
    */
   grant(): number | Cause;
+  /** How long the worker has to wait for more, in milliseconds, because clients wait for pages of kept results. */
+  grantDelayMs(): number;
   /** Bytes that were granted and are not used. */
   readonly grantedBytes: number;
   /** The columns of its rows; called before the first of them. */
@@ -36,7 +38,8 @@ export interface RowStore {
    * Reads rows as text.
    * @param from the first row, from 0 on; less than `rows`
    * @param bytesMax fewer rows are read if their text is longer, but at least one
-   * @throws HttpError if they cannot be read
+   * @param signal a reading that has not begun when it is aborted is not done
+   * @throws HttpError if they cannot be read, or the reason of the signal
    */
-  read(from: number, count: number, bytesMax: number, format: FormatName): Promise<Rows>;
+  read(from: number, count: number, bytesMax: number, format: FormatName, signal: AbortSignal): Promise<Rows>;
 }

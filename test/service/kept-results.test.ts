@@ -60,7 +60,8 @@ async function makePlace(t: Test, server: DatabaseServer): Promise<Place> {
   return { server, schema, dataDir };
 }
 
-async function start(t: Test, { server, dataDir }: Place, args: readonly string[] = []): Promise<SluiceProcess> {
+/** With one thread unless told otherwise, as most tests here start several servers and a thread takes a third of a start. */
+async function start(t: Test, { server, dataDir }: Place, args = ['--worker_threads', '1']): Promise<SluiceProcess> {
   const sluice = await startSluice(['--mysql_url', server.url, '--data_dir', dataDir, ...args]);
   t.teardown(() => sluice.kill());
   return sluice;
@@ -131,7 +132,7 @@ for (const server of await sharedServers()) {
   t.test(server.kind, async (t) => {
     const place = await makePlace(t, server);
     const { schema, dataDir } = place;
-    const sluice = await start(t, place);
+    const sluice = await start(t, place, []);
     const sql = `SELECT * FROM ${schema}.numbers ORDER BY id`;
     // An expression that the two protocols send in different ways, so that it is kept as text.
     const asText = `SELECT id, text, price, moment, SEC_TO_TIME(id / 7) AS span FROM ${schema}.numbers ORDER BY id`;
@@ -217,9 +218,12 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('files of every format have the bytes of the result in one answer', async (t) => {
+      // As texts, they are longer than in JSON.
+      const documents = `SELECT JSON_ARRAY(REPEAT('"', 50), REPEAT(CHAR(92), 50)) AS doc FROM ${schema}.numbers LIMIT 500`;
       for (const statement of [
         sql,
         asText,
+        documents,
         `SELECT * FROM ${schema}.every`,
         `SELECT * FROM ${schema}.numbers LIMIT 0`,
       ]) {
@@ -558,6 +562,12 @@ for (const server of await sharedServers()) {
       10,
       'other rows are whole',
     );
+    const { size } = statSync(join(folderOf(cut), 'rows'));
+    flip(join(folderOf(cut), 'rows'), size - 1_000);
+    for (const name of ['csv', 'arrow', 'parquet']) {
+      const late = await get(sluice.url, `${cut.result_uri}.${name}`);
+      t.match([late.status, late.text], [410, /damaged: the checksum of its rows is wrong/], `far behind, as ${name}`);
+    }
     rmSync(folderOf(removed), { recursive: true });
     t.equal((await get(sluice.url, `${removed.result_uri}/rows`)).status, 410);
     t.equal((await get(sluice.url, removed.final_uri)).status, 200);

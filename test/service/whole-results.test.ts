@@ -7,6 +7,7 @@ import mysql from 'mysql2/promise';
 import t from 'tap';
 import { parseCsv } from '../support/csv.ts';
 import { figure } from '../support/form.ts';
+import { holdStatement } from '../support/held-statement.ts';
 import { metric } from '../support/metrics.ts';
 import { connectTo, exchange, requestText } from '../support/raw-http.ts';
 import { type DatabaseServer, sharedServers, startServer } from '../support/servers.ts';
@@ -228,32 +229,21 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('a statement that fails after its first rows cuts the body off', async (t) => {
-      // It waits for a lock behind its first rows, and is killed when the client has some of them.
-      const lock = `cut_${randomBytes(4).toString('hex')}`;
-      const holder = await mysql.createConnection({ socketPath: server.socketPath, user: 'root' });
-      t.teardown(() => holder.end());
-      await holder.query('DO GET_LOCK(?, 0)', [lock]);
-      const failing = `SELECT '' AS a UNION ALL SELECT REPEAT('x', 40000) UNION ALL SELECT GET_LOCK('${lock}', 60)`;
-      const kill = async (): Promise<void> => {
-        const ids = await server.sql(
-          `SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%${lock}%' AND ID <> CONNECTION_ID()`,
-        );
-        for (const id of ids.split('\n')) await holder.query(`KILL ${id}`);
-      };
-      const cut = await whole(sluice, failing, '?format=csv', {}, async (response) => {
+      const held = await holdStatement(t, server);
+      const cut = await whole(sluice, held.sql, '?format=csv', {}, async (response) => {
         await once(response, 'readable');
-        await kill();
+        await held.kill();
       });
       t.equal(cut.status, 200);
       t.notOk(cut.isComplete, 'the client sees that the end is missing');
       t.equal(cut.trailers['sluice-rows'], undefined);
       t.match(cut.headers.trailer, /Sluice-Error/);
-      const body = JSON.stringify({ sql: failing });
+      const body = JSON.stringify({ sql: held.sql });
       const head = { authorization, 'content-type': 'application/json', connection: undefined };
       const old = await exchange(sluice.url, async (socket) => {
         socket.write(requestText('POST /v1/query?format=csv HTTP/1.0', head, body));
         await once(socket, 'data');
-        await kill();
+        await held.kill();
       });
       t.ok(old.reset, 'a client of HTTP/1.0 is told by a reset');
     });
@@ -290,18 +280,13 @@ for (const server of await sharedServers()) {
     });
 
     await t.test('rows are sent as they come, to clients who read as slowly as they like', async (t) => {
-      const lock = `whole_${randomBytes(4).toString('hex')}`;
-      const holder = await mysql.createConnection({ socketPath: server.socketPath, user: 'root' });
-      t.teardown(() => holder.end());
-      await holder.query('DO GET_LOCK(?, 0)', [lock]);
-      // MariaDB sends rows when it has 16 KiB of them.
-      const waiting = `SELECT '' AS a UNION ALL SELECT REPEAT('x', 40000) UNION ALL SELECT GET_LOCK('${lock}', 60)`;
-      const lines = await whole(sluice, waiting, '?format=csv', {}, async (response) => {
+      const held = await holdStatement(t, server);
+      const lines = await whole(sluice, held.sql, '?format=csv', {}, async (response) => {
         // The last row cannot be there yet.
         await new Promise<void>((resolve) => {
           response.once('readable', () => resolve());
         });
-        await holder.query('DO RELEASE_LOCK(?)', [lock]);
+        await held.release();
       });
       t.match(lines.text, /^a\r\n""\r\nx+\r\n1\r\n$/);
       const wide = `SELECT id, REPEAT(txt, 200) AS r FROM ${schema}.kinds ORDER BY id`;

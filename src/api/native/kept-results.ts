@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { extname } from 'node:path';
 import type { Engine } from '../../engine/engine.ts';
 import { fileMemoryBytes, replyFile } from '../../http/file.ts';
@@ -80,12 +81,14 @@ export class KeptResultRoutes {
     if (!query.isRunning && from > result.rows) {
       throw httpErrors.badRequest(`result ${id} has ${result.rows} rows, and "from" is ${from}`);
     }
+    if (response.destroyed) throw new RequestAbortedError('the client went away before its rows were looked for');
     const replies = rowsReplies(result, count);
     const reader: PageReader = {
       page: (page: Page) => this.#answers.writeReadyPage(query, page, false, response, false, replies),
       noPage: (error) => response.fail(error),
     };
     query.keeping?.pages.readRows(from, count, reader);
+    response.once('close', () => query.pages.leave(reader));
   }
 
   async #file({ request, response }: Exchange, query: Query, result: KeptResult, format: FileFormat): Promise<void> {
@@ -107,7 +110,7 @@ export class KeptResultRoutes {
     if (response.destroyed) throw new RequestAbortedError('the client went away before its file was made');
     const client = new AbortController();
     response.once('close', () => client.abort());
-    const path = await result.file(format.fileName, form, client.signal);
+    const path = await waitingFor(request.socket, result.file(format.fileName, form, client.signal));
     if (response.destroyed) throw new RequestAbortedError('the client went away before its file was made');
     const reservation = this.#requestMemory.reserve(query.identity.owner, fileMemoryBytes);
     response.once('close', () => reservation.release());
@@ -129,6 +132,17 @@ export class KeptResultRoutes {
     throw httpErrors.notFound(
       reason === undefined ? `no kept result ${shownId(id, 'of that id')}` : `result ${id} ${reason}`,
     );
+  }
+}
+
+/** No byte passes while a file is made, which may take longer than a connection may be idle. */
+async function waitingFor(socket: Socket, file: Promise<string>): Promise<string> {
+  const idleMs = socket.timeout ?? 0;
+  socket.setTimeout(0);
+  try {
+    return await file;
+  } finally {
+    socket.setTimeout(idleMs);
   }
 }
 
