@@ -42,8 +42,6 @@ export class ResultStream implements PageReader {
   readonly #whole: WholeAnswer;
   readonly #separator: string;
   readonly #gzip: GzipMember | null;
-  /** The connection's timeout, which does not run while the database is waited for. */
-  readonly #timeoutMs: number;
   #phase: 'waiting' | 'streaming' | 'ended' = 'waiting';
   #number = 0;
   /** The rows that the client has not taken yet. */
@@ -57,7 +55,6 @@ export class ResultStream implements PageReader {
     this.#whole = whole;
     this.#separator = separatorOf(whole.format);
     this.#gzip = asGzip ? new GzipMember() : null;
-    this.#timeoutMs = response.req.socket.timeout ?? 0;
   }
 
   /** @throws RequestAbortedError */
@@ -83,7 +80,6 @@ export class ResultStream implements PageReader {
   /** An answer that has begun is cut off. */
   noPage(error: unknown): void {
     this.#phase = 'ended';
-    this.#socket.setTimeout(this.#timeoutMs);
     this.#engine.finish(this.#query, error instanceof HttpError ? 'has no form in the format' : undefined);
     this.#response.fail(error);
   }
@@ -93,12 +89,8 @@ export class ResultStream implements PageReader {
     return this.#response.req.httpVersion !== '1.0';
   }
 
-  get #socket(): Socket {
-    return this.#response.req.socket;
-  }
-
   #readNext(): void {
-    this.#socket.setTimeout(0);
+    this.#response.pauseIdleTime();
     if (!this.#query.readPage(this.#number, this)) this.#abort();
   }
 
@@ -125,7 +117,7 @@ export class ResultStream implements PageReader {
       this.#readNext();
       return;
     }
-    this.#socket.setTimeout(this.#timeoutMs);
+    this.#response.resumeIdleTime();
     this.#query.rowBuffer.sending(rows);
     this.#sending = rows;
     this.#response.once('drain', () => {
@@ -177,13 +169,12 @@ export class ResultStream implements PageReader {
     if (tail.length > 0) this.#write(tail);
     if (this.#gzip !== null) this.#response.write(this.#gzip.end());
     if (this.#hasTrailers) this.#response.addTrailers({ [rowsTrailer]: String(this.#rows) });
-    this.#socket.setTimeout(this.#timeoutMs);
+    this.#response.resumeIdleTime();
     this.#response.end();
   }
 
   #refuse(failure: Failure): void {
     this.#phase = 'ended';
-    this.#socket.setTimeout(this.#timeoutMs);
     const body = Buffer.from(`${this.#whole.writeFailure(failure)}\n`);
     this.#response.writeHead(failure.retryable ? 503 : 400, {
       'Content-Type': 'application/json',
@@ -196,7 +187,7 @@ export class ResultStream implements PageReader {
   /** Leaves out the last chunk. A client of HTTP/1.0, for whom the body ends with the connection, gets a reset. */
   #abort(): void {
     this.#phase = 'ended';
-    if (!this.#hasTrailers) resetOnDestroy(this.#socket);
+    if (!this.#hasTrailers) resetOnDestroy(this.#response.req.socket);
     this.#response.destroy();
   }
 

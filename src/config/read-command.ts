@@ -79,7 +79,7 @@ const requestBytesPerBodyByte = 4;
 
 /** Checks options against each other. @throws ConfigError */
 function check(config: Config, given: ReadonlyMap<string, GivenValue>): void {
-  const { listening, connections, users, memory, requests, results, sessions, http } = config;
+  const { listening, connections, users, memory, requests, results, sessions } = config;
   if (memory.queryBufferBytesMax < results.pageBytesMax) {
     throw new ConfigError('--query_buffer_bytes_max must not be less than --page_bytes_max, or no page could fill');
   }
@@ -107,8 +107,5 @@ function check(config: Config, given: ReadonlyMap<string, GivenValue>): void {
     throw new ConfigError(
       '--sessions_max must not be more than --connections_max, because each session holds a connection',
     );
-  }
-  if (http.httpIdleMs <= requests.waitTimeMsMax) {
-    throw new ConfigError('--http_idle_secs must be more than --wait_time_secs_max, or polls would be cut off');
   }
 }

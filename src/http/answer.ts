@@ -24,6 +24,8 @@ let requestCount = 0;
 export interface AnsweringServer {
   /** The responses so far, by their status. */
   readonly responses: StatusCounts;
+  /** How long nothing may happen on a connection. */
+  readonly idleMs: number;
   /** For `Answer.fail`. */
   fail(response: Answer, error: unknown): void;
 }
@@ -35,6 +37,16 @@ export class Answer extends ServerResponse {
   /** Resolves when the request in front of it on the connection is answered; null: it was answered before this one came. */
   turn: Promise<void> | null = null;
 
+  /** The client is not idle while it waits for the server. */
+  pauseIdleTime(): void {
+    this.req.socket.setTimeout(0);
+  }
+
+  /** From now on, the client must read. */
+  resumeIdleTime(): void {
+    this.req.socket.setTimeout(this.server?.idleMs ?? 0);
+  }
+
   /** Answers a request that fails after its route has handled it. */
   fail(error: unknown): void {
     this.server?.fail(this, error);
@@ -45,6 +57,7 @@ export class Answer extends ServerResponse {
     second?: string | OutgoingHttpHeaders | OutgoingHttpHeader[],
     third?: OutgoingHttpHeaders | OutgoingHttpHeader[],
   ): this {
+    if (this.socket !== null) this.resumeIdleTime();
     const counts = this.server?.responses;
     counts?.set(status, (counts.get(status) ?? 0) + 1);
     if (typeof second === 'object' && !Array.isArray(second)) {

@@ -1,17 +1,17 @@
-import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as afterThisTurn } from 'node:timers';
+import type { Answer } from './answer.ts';
 import { type ClientConnection, IdleConnections } from './idle-connections.ts';
 
 /** A connection that HTTP is read from. */
 interface OpenConnection {
   readonly client: ClientConnection | undefined;
   /** The responses that are not sent to their end, in the order of the requests. */
-  unanswered: readonly ServerResponse[];
+  unanswered: readonly Answer[];
   isClosed: boolean;
 }
 
-const none: readonly ServerResponse[] = [];
+const none: readonly Answer[] = [];
 
 /**
  * The HTTP connections of a server, and the unanswered requests of each: those whose response has not been sent to its end. There
@@ -28,7 +28,7 @@ export class HttpConnections {
   readonly #max: number;
   readonly #onSocketClose: (this: Socket) => void;
   readonly #onOpenClose: (this: Socket) => void;
-  readonly #onResponseClose: (this: ServerResponse) => void;
+  readonly #onResponseClose: (this: Answer) => void;
   #accepted = 0;
   /** Resolves the promise of `empty`. */
   #resolveEmpty: (() => void) | null = null;
@@ -113,29 +113,34 @@ export class HttpConnections {
   }
 
   /** The responses of a connection that are not sent, in the order of their requests; undefined if it is not open. */
-  unansweredOf(socket: Socket): readonly ServerResponse[] | undefined {
+  unansweredOf(socket: Socket): readonly Answer[] | undefined {
     const connection = this.#open.get(socket);
     return connection?.isClosed === false ? connection.unanswered : undefined;
   }
 
   /** Adds the response to a request until it is sent. */
-  begin(socket: Socket, response: ServerResponse): void {
+  begin(socket: Socket, response: Answer): void {
     const connection = this.#open.get(socket);
     if (connection === undefined) return;
     const { client, unanswered } = connection;
     // Not by `push`, which makes room for 16 more.
     connection.unanswered = unanswered.length === 0 ? [response] : [...unanswered, response];
     if (client !== undefined) this.#idle.busy(client);
+    // Behind an answer that the client is slow to read, the time goes on.
+    if (unanswered.length === 0) response.pauseIdleTime();
     response.on('close', this.#onResponseClose);
   }
 
-  #end(response: ServerResponse): void {
+  #end(response: Answer): void {
     const connection = this.#open.get(response.req.socket);
     if (connection === undefined) return;
     const { client, unanswered } = connection;
     const isOnly = unanswered.length === 1 && unanswered[0] === response;
     connection.unanswered = isOnly ? none : unanswered.filter((other) => other !== response);
-    if (client !== undefined && connection.unanswered.length === 0) this.#idle.idle(client);
+    const next = connection.unanswered[0];
+    if (next === undefined) {
+      if (client !== undefined) this.#idle.idle(client);
+    } else if (!next.headersSent) next.pauseIdleTime();
   }
 
   /** Whether a response was begun before its request was complete. */

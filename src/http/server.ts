@@ -175,6 +175,11 @@ export class HttpServer implements AnsweringServer {
     this.#phase = nextPhase(transitions, this.#phase, phase);
   }
 
+  /** For `Answer`. */
+  get idleMs(): number {
+    return this.#options.httpIdleMs;
+  }
+
   get #address(): AddressInfo {
     return this.#server.address() as AddressInfo;
   }

@@ -104,8 +104,6 @@ const COMPANIONS: Readonly<Record<string, string[]>> = {
   results_bytes_max: [`--buffer_bytes_max=${MIB}`],
   body_bytes_max: [`--request_bytes_max=${1024 * 1024 * MIB}`],
   request_bytes_max: ['--body_bytes_max=1024'],
-  wait_time_secs_max: ['--http_idle_secs=86400'],
-  http_idle_secs: ['--wait_time_secs_max=0'],
   connections_per_user_max: ['--connections_max=100000'],
   request_bytes_per_user_max: [`--request_bytes_max=${1024 * 1024 * MIB}`],
   kept_bytes_per_user_max: [`--kept_bytes_max=${1024 * 1024 * 1024 * MIB}`],
@@ -341,8 +339,6 @@ t.test('two options that contradict each other are both named', async (t) => {
   refuses(t, ['--tls_cert=c'], /--tls_cert and --tls_key/);
   refuses(t, ['--tls_key=k'], /--tls_cert and --tls_key/);
   t.ok(serve(['--page_bytes_max=16777216']), 'equal is enough');
-  refuses(t, ['--http_idle_secs=50'], /--http_idle_secs.*--wait_time_secs_max/);
-  t.ok(serve(['--http_idle_secs=51']));
   refuses(t, ['--anonymous_password=x'], /--anonymous_password.*--anonymous_user/);
   refuses(t, ['--sessions_max=129'], /--sessions_max.*--connections_max/);
   refuses(t, ['--sessions_max=96', '--connections_max=95'], /--sessions_max.*--connections_max/);

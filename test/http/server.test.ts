@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
 import type { ServiceEvent } from '#src/events.js';
@@ -393,6 +394,47 @@ t.test('an idle connection is closed', async (t) => {
   t.equal(idle.replies[0]?.status, 200);
   const silent = await exchange(url, '');
   t.same(silent.replies, []);
+});
+
+t.test('a connection is not idle while its client waits for an answer', async (t) => {
+  const { url } = await start(
+    t,
+    async (_route, _request, response) => {
+      await sleep(1_000);
+      replyText(response, 200, 'ok');
+    },
+    { httpIdleMs: 300 },
+  );
+  const asked = requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' });
+  const { replies } = await exchange(url, Buffer.concat([asked, asked]));
+  t.same(
+    replies.map(({ status }) => status),
+    [200, 200],
+    'the second, too, which is served when the first was sent',
+  );
+});
+
+t.test('a client that does not read its answer is idle, even if it asks for more', async (t) => {
+  const bytes = 64 * MIB;
+  let ended = 0;
+  const { url } = await start(
+    t,
+    (_route, _request, response) => {
+      response.once('close', () => ended++);
+      replyText(response, 200, 'x'.repeat(bytes));
+    },
+    { httpIdleMs: 500 },
+  );
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' });
+  t.teardown(() => socket.destroy());
+  socket.on('error', () => {});
+  const asked = requestText('GET /health HTTP/1.1', { Connection: 'keep-alive' });
+  socket.write(asked);
+  await once(socket, 'data');
+  socket.pause();
+  socket.write(asked);
+  await until(() => ended > 0);
+  t.ok(socket.bytesRead < bytes, 'the connection was closed before the end of the answer');
 });
 
 /** Sends a request on a new connection, which stays open. */

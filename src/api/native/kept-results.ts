@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import { extname } from 'node:path';
 import type { Engine } from '../../engine/engine.ts';
 import { fileMemoryBytes, replyFile } from '../../http/file.ts';
@@ -110,7 +109,7 @@ export class KeptResultRoutes {
     if (response.destroyed) throw new RequestAbortedError('the client went away before its file was made');
     const client = new AbortController();
     response.once('close', () => client.abort());
-    const path = await waitingFor(request.socket, result.file(format.fileName, form, client.signal));
+    const path = await result.file(format.fileName, form, client.signal);
     if (response.destroyed) throw new RequestAbortedError('the client went away before its file was made');
     const reservation = this.#requestMemory.reserve(query.identity.owner, fileMemoryBytes);
     response.once('close', () => reservation.release());
@@ -132,17 +131,6 @@ export class KeptResultRoutes {
     throw httpErrors.notFound(
       reason === undefined ? `no kept result ${shownId(id, 'of that id')}` : `result ${id} ${reason}`,
     );
-  }
-}
-
-/** No byte passes while a file is made, which may take longer than a connection may be idle. */
-async function waitingFor(socket: Socket, file: Promise<string>): Promise<string> {
-  const idleMs = socket.timeout ?? 0;
-  socket.setTimeout(0);
-  try {
-    return await file;
-  } finally {
-    socket.setTimeout(idleMs);
   }
 }
 

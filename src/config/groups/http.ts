@@ -16,8 +16,8 @@ export const http = {
       min: 1,
       max: 86_400,
       help:
-        'An HTTP connection is closed after this time without a byte in either direction. It must be more than ' +
-        '--wait_time_secs_max.',
+        'An HTTP connection is closed after this time without a byte in either direction. The time does not run while ' +
+        'a client waits for the server.',
     }),
     request_timeout_secs: seconds({
       default: 30,
