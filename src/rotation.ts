@@ -7,6 +7,11 @@ export class Rotation<Waiter> {
     return this.#waiting.size === 0;
   }
 
+  /** Those who have waiters, the next first. */
+  get users(): Iterable<string> {
+    return this.#waiting.keys();
+  }
+
   add(user: string, waiter: Waiter): void {
     const waiters = this.#waiting.get(user);
     if (waiters === undefined) this.#waiting.set(user, [waiter]);

@@ -7,7 +7,7 @@ export class UserTurns {
   readonly #waiting = new Rotation<() => void>();
   #running = 0;
   readonly #runningByUser = new Map<string, number>();
-  /** The user whose task was the last to wait, and until when. */
+  /** A user whose task was the last to wait, and until when. */
   #lastWait = { user: '', at: Number.NEGATIVE_INFINITY };
   /** When the last task waited of a user other than that one. */
   #otherWaitAt = Number.NEGATIVE_INFINITY;
@@ -18,8 +18,15 @@ export class UserTurns {
     this.#perUserMax = perUserMax;
   }
 
-  /** Whether a task of the user, or those of several users, had to wait for others in the last milliseconds. */
+  /** Whether a task of the user, or those of several users, waits, or had to wait in the last milliseconds. */
   hasWaited(user: string, withinMs: number): boolean {
+    let noted = 0;
+    for (const waiting of this.#waiting.users) {
+      this.#noteWait(waiting);
+      noted++;
+      // Those are several, whoever else waits.
+      if (noted === 2) break;
+    }
     const since = performance.now() - withinMs;
     return this.#lastWait.at > since && (this.#lastWait.user === user || this.#otherWaitAt > since);
   }

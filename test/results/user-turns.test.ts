@@ -83,21 +83,30 @@ t.test('a task that waits and is aborted is not run', async (t) => {
   );
 });
 
-t.test('it is known whose tasks had to wait', (t) => {
+t.test('it is known whose tasks had to wait', async (t) => {
   const clock = installFakeClock(t);
   const turns = new UserTurns(1);
-  const endless = (): Promise<void> => new Promise(() => {});
+  const ends: (() => void)[] = [];
+  const task = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
+  const end = async (): Promise<void> => {
+    ends.shift()?.();
+    await turn();
+  };
   const waited = (): boolean[] => ['ann', 'bob', 'eve'].map((user) => turns.hasWaited(user, 50));
-  void turns.run('ann', endless);
+  void turns.run('ann', task);
   t.strictSame(waited(), [false, false, false]);
-  void turns.run('ann', endless);
+  void turns.run('ann', task);
   t.strictSame(waited(), [true, false, false], 'one who has many tasks holds up no other');
-  clock.tick(40);
-  void turns.run('bob', endless);
+  clock.tick(1_000);
+  t.strictSame(waited(), [true, false, false], 'for as long as it waits');
+  void turns.run('bob', task);
   t.strictSame(waited(), [true, true, true], 'those of two');
+  await end();
+  clock.tick(40);
+  await end();
+  t.strictSame(waited(), [true, true, true]);
   clock.tick(20);
-  t.strictSame(waited(), [false, true, false]);
+  t.strictSame(waited(), [false, true, false], 'bob’s waited for longer');
   clock.tick(40);
   t.strictSame(waited(), [false, false, false]);
-  t.end();
 });
