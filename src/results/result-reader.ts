@@ -10,6 +10,9 @@ import { UserTurns } from './user-turns.ts';
 const pagesMax = 2;
 /** Files that are written at a time: each may take minutes, and no page waits for one. A user has one of them at most. */
 const filesMax = 2;
+/** Small ones do not wait for others. A user has one of them at most, too. */
+const smallFilesMax = 1;
+const smallFileBytesMax = 16 * 1024 * 1024;
 /** Pages are waited for if one was so recently: many clients who read without a pause are not all there at each moment. */
 const busyMs = 50;
 const threadIdleMs = 30_000;
@@ -48,6 +51,7 @@ export class ResultReader implements AsyncDisposable {
   readonly #observe: Observe;
   readonly #pages = new UserTurns(pagesMax);
   readonly #files = new UserTurns(filesMax, 1);
+  readonly #smallFiles = new UserTurns(smallFilesMax, 1);
   #pool: ThreadPool | null = null;
 
   /** @param hasRoomFor whether there is memory for so many bytes of a user's rows */
@@ -91,7 +95,8 @@ export class ResultReader implements AsyncDisposable {
     signal.addEventListener('abort', giveUp, { once: true });
     try {
       const run = (): Promise<WrittenFile> => this.#run<WrittenFile>({ type: 'write', ...writing, stop });
-      const { bytes } = await this.#files.run(user, run, signal);
+      const turns = writing.bytesMax <= smallFileBytesMax ? this.#smallFiles : this.#files;
+      const { bytes } = await turns.run(user, run, signal);
       return bytes;
     } finally {
       signal.removeEventListener('abort', giveUp);
@@ -113,7 +118,7 @@ export class ResultReader implements AsyncDisposable {
 
   #open(): ThreadPool {
     const file = new URL('../worker/kept-reader.js', import.meta.url);
-    const threads = { minThreads: 0, maxThreads: pagesMax + filesMax, idleTimeout: threadIdleMs };
+    const threads = { minThreads: 0, maxThreads: pagesMax + filesMax + smallFilesMax, idleTimeout: threadIdleMs };
     return openThreadPool({ file, ...threads, youngGenerationMb }, this.#observe);
   }
 }
