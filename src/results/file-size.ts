@@ -1,4 +1,5 @@
-import { arrowTypeOf, valueBytes } from '../formats/arrow/arrow-type.ts';
+import { type ArrowType, arrowTypeOf, valueBytes } from '../formats/arrow/arrow-type.ts';
+import { arrowFileBatchBytes, type BatchLimits, batchLimits, rowGroup } from '../formats/arrow/batch-limits.ts';
 import { formats, isArrow } from '../formats/index.ts';
 import type { FileContent } from '../wire/kept-reading.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
@@ -11,13 +12,13 @@ const textRowBytes = 4;
 const nullBytes = 1;
 /** The text of a DATETIME with a fraction. */
 const dateTextBytes = 'YYYY-MM-DD hh:mm:ss.ffffff'.length;
-/** Of a column in the schema, in a record batch, and in a row group of a Parquet file, beside its name. */
+/** Of a column in the schema of a file, and in a row group of a Parquet file, beside its name. */
 const columnBytes = 1_024;
+/** Of a column in a record batch: a node, three buffers with what fills each up to eight bytes, and a last offset. */
+const batchColumnBytes = 128;
 /** A name may stand in the schema, in the Arrow schema within it, and in each row group. */
 const nameCopies = 4;
 const fileBytes = 64 * 1024;
-/** A row group is written for so many batches at the least. */
-const batchesPerRowGroup = 16;
 
 /** The most bytes that a file of a kept result can take. */
 export function fileBytesMax(
@@ -27,7 +28,7 @@ export function fileBytesMax(
   index: BatchIndex,
 ): number {
   const chosen = formats[format];
-  const { rows, batches, bytes, textBytes } = index;
+  const { rows, bytes, textBytes } = index;
   if (content.type === 'text') {
     const keyBytes = !isArrow(chosen) && chosen.hasKeys ? keysBytes(columns) : 0;
     const around = Buffer.byteLength(content.head) + Buffer.byteLength(content.tail);
@@ -37,20 +38,30 @@ export function fileBytesMax(
     return copies * textBytes + rows * (keyBytes + textRowBytes) + around;
   }
   const choices = isArrow(chosen) ? chosen : formats.arrow;
+  const types = columns.map(({ type }) => arrowTypeOf(type, choices));
   let rowBytes = 0;
   let nameBytes = 0;
-  for (const { name, type } of columns) {
-    const arrowType = arrowTypeOf(type, choices);
+  for (const [at, { name, type }] of columns.entries()) {
+    const arrowType = types[at] as ArrowType;
     const isDateText = arrowType.kind === 'utf8' && type.name !== 'String' && type.name !== 'Variant';
     rowBytes += nullBytes + valueBytes(arrowType) + (isDateText ? dateTextBytes : 0);
     nameBytes += nameCopies * Buffer.byteLength(name);
   }
   // A row group of Parquet may have values twice: in a dictionary, and when that is full.
   if (content.type === 'parquet') rowBytes *= 2;
-  const parts = content.type === 'arrow' ? batches : Math.ceil(batches / batchesPerRowGroup);
-  const partBytes = columns.length * columnBytes + (content.type === 'arrow' ? 0 : nameBytes);
+  const valuesBytes = bytes + rows * rowBytes;
+  const schemaBytes = columns.length * columnBytes + nameBytes;
+  const partsBytes =
+    content.type === 'arrow'
+      ? batchesMax(index, batchLimits(types, arrowFileBatchBytes)) * columns.length * batchColumnBytes
+      : Math.ceil(rows / rowGroup.rows + valuesBytes / rowGroup.bytes) * schemaBytes;
   // Texts take no more than in the packets, unless they are not UTF-8.
-  return bytes + rows * rowBytes + (parts + 1) * partBytes + nameBytes + fileBytes;
+  return valuesBytes + partsBytes + 2 * schemaBytes + fileBytes;
+}
+
+/** Of an Arrow file: two that follow each other would not fit in one (see worker/arrow/file-batches.ts). */
+function batchesMax({ batches, bytes, rows }: BatchIndex, limits: BatchLimits): number {
+  return Math.ceil(Math.min(batches, (2 * bytes) / limits.packetBytes + 1) + rows / limits.rows);
 }
 
 function keysBytes(columns: readonly Column[]): number {

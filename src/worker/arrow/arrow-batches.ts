@@ -1,4 +1,4 @@
-import { valueBytes } from '../../formats/arrow/arrow-type.ts';
+import { type BatchLimits, batchLimits } from '../../formats/arrow/batch-limits.ts';
 import { type Cause, causes } from '../../wire/failures.ts';
 import type { Batch } from '../../wire/statement.ts';
 import * as rowPacket from '../kernel/shared/row-packet.ts';
@@ -13,21 +13,13 @@ import { UnrepresentableError } from './unrepresentable-error.ts';
 // V8 reads a constant of the own module faster than an imported one.
 const { eofBytesMax, eofHeader, errorHeader, headerBytes, payloadBytesMax } = rowPacket;
 
-/** About the bytes of a column in the metadata of a record batch: a node and three buffers. */
-const columnBytes = 64;
-/** A NULL takes next to nothing in a packet, and in Arrow as much as any value: a batch has at most so many times its packets. */
-const growthMax = 4;
-
 /** Gathers rows in record batches of Arrow. A batch is written when it is full, column by column. */
 export class ArrowBatches implements RowBatches {
   readonly #format: ArrowRowFormat;
   readonly #rowBytesMax: number;
   readonly #emit: (batch: Batch) => void;
   readonly #failed: (cause: Cause) => void;
-  /** Bytes of packets with which a batch is full. */
-  readonly #fullBytes: number;
-  /** Rows with which it is full. */
-  readonly #fullRows: number;
+  readonly #limits: BatchLimits;
   readonly #packets = new PacketCollector();
   #last: Batch | null = null;
   #hasFailed = false;
@@ -47,9 +39,10 @@ export class ArrowBatches implements RowBatches {
     this.#rowBytesMax = rowBytesMax;
     this.#emit = emit;
     this.#failed = failed;
-    this.#fullBytes = Math.max(batchBytes, format.columns.length * columnBytes);
-    const rowBytes = format.columns.reduce((sum, { type }) => sum + valueBytes(type), 0);
-    this.#fullRows = Math.max(1, Math.floor((growthMax * this.#fullBytes) / Math.max(1, rowBytes)));
+    this.#limits = batchLimits(
+      format.columns.map(({ type }) => type),
+      batchBytes,
+    );
   }
 
   get invalid(): number {
@@ -93,7 +86,7 @@ export class ArrowBatches implements RowBatches {
       at = end;
       rows++;
       found++;
-      if (this.#packets.rows + found < this.#fullRows) continue;
+      if (this.#packets.rows + found < this.#limits.rows) continue;
       this.#addFound(input, begin, at, found);
       begin = at;
       found = 0;
@@ -143,10 +136,10 @@ export class ArrowBatches implements RowBatches {
 
   #add(bytes: number, add: () => void): void {
     const packets = this.#packets;
-    if (packets.length > 0 && packets.length + bytes > this.#fullBytes) this.#emitBatch();
+    if (packets.length > 0 && packets.length + bytes > this.#limits.packetBytes) this.#emitBatch();
     if (this.#hasFailed) return;
     add();
-    if (packets.length >= this.#fullBytes || packets.rows >= this.#fullRows) this.#emitBatch();
+    if (packets.length >= this.#limits.packetBytes || packets.rows >= this.#limits.rows) this.#emitBatch();
   }
 
   #emitBatch(): void {
