@@ -90,6 +90,7 @@ export class QueryRoutes {
     const { user } = await this.#authenticator.authenticate(request);
     const query = this.#engine.find(id, user);
     if (query === undefined) throw this.#notFound(id, user, removed);
+    if (query.schema.isOnDisk) await query.schema.read();
     return query;
   }
 

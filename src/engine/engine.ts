@@ -185,10 +185,10 @@ export class Engine {
    */
   async restore(): Promise<void> {
     for (const { result, manifest, leftMs } of await this.#results.load()) {
-      const { id, user: owner, sessionId, pages, state, columns, stats } = manifest;
+      const { id, user: owner, sessionId, pages, state, stats } = manifest;
       const limits = { ...this.#restoredLimits, pageRows: pages.rows, readyRows: pages.rows, format: pages.format };
       const query = new Query({ id, sessionId, owner, isKept: true }, limits, this.#buffers, null, result);
-      query.restore(state, columns, stats);
+      query.restore(state, stats);
       this.#queries.addKept(query, leftMs);
       this.#results.add(query, result);
     }

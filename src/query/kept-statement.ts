@@ -2,7 +2,6 @@ import type { Effect } from '../wire/effect.ts';
 import { type Cause, causes, undelivered } from '../wire/failures.ts';
 import { fileTrouble } from '../wire/file-trouble.ts';
 import type { KeepRequest, KeptBatch } from '../wire/kept-rows.ts';
-import type { Column } from '../wire/statement.ts';
 import { KeptPages } from './kept-pages.ts';
 import type { QueryLimits } from './limits.ts';
 import type { QueryStats } from './pages.ts';
@@ -58,10 +57,10 @@ export class KeptStatement {
   }
 
   /** A client that has seen the end finds the result after a restart as well. @returns the state in which it has ended */
-  async seal(state: QueryState, columns: readonly Column[], stats: QueryStats, effect: Effect): Promise<QueryState> {
+  async seal(state: QueryState, stats: QueryStats, effect: Effect): Promise<QueryState> {
     clearTimeout(this.#grantTimer);
     try {
-      await this.store.seal(state, columns, stats);
+      await this.store.seal(state, stats);
       return state;
     } catch (error) {
       const cause = causes.keepFailed(fileTrouble(error as Error));

@@ -20,6 +20,7 @@ import type { QueryLimits } from './limits.ts';
 import { type Page, type PageReader, Pages, type PageTable, type QueryStats, type Snapshot } from './pages.ts';
 import { ProgressCounter } from './progress-counter.ts';
 import type { QueryEvents } from './query-events.ts';
+import { QuerySchema } from './query-schema.ts';
 import { QueryStatement } from './query-statement.ts';
 import type { QueryMemory } from './request-memory.ts';
 import { type Credit, RowBuffer } from './row-buffer.ts';
@@ -28,8 +29,6 @@ import type { RowStore } from './row-store.ts';
 import { nextState, phaseTransitions, type QueryPhase, type QueryState, running } from './state.ts';
 import { StatementMemory } from './statement-memory.ts';
 import { StatementTimer } from './statement-timer.ts';
-
-const noColumns: readonly Column[] = [];
 
 /**
  * One POST: a statement's execution (`#state`), the rows it has given back (`rowBuffer`), and the pages they are handed out
@@ -45,13 +44,13 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   #phase: QueryPhase = 'queued';
   #state: QueryState = running;
   readonly rowBuffer: RowBuffer;
+  readonly schema: QuerySchema;
   /** null: its rows are not kept. */
   readonly keeping: KeptStatement | null;
   readonly pages: PageTable;
   readonly progress = new ProgressCounter();
   readonly #statement = new QueryStatement();
   #handle: DispatchedStatement | null = null;
-  #columns = noColumns;
   /** Rows on disk that follow a statement's end. */
   #rowsToCome = 0;
   #sessionState: SessionState | null = null;
@@ -74,6 +73,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
     this.key = ownedKey(identity.owner, identity.id);
     this.#limits = limits;
     this.rowBuffer = new RowBuffer(buffers, identity.owner);
+    this.schema = new QuerySchema(this.rowBuffer);
     this.keeping = store === null ? null : new KeptStatement(store, this, limits);
     this.pages = this.keeping?.pages ?? new Pages(new RowPages(this, limits, this.rowBuffer));
     this.#memory = new StatementMemory(memory);
@@ -120,14 +120,13 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   snapshot(): Snapshot {
     const writtenRows = this.#state.name === 'Succeeded' ? Number(this.#state.outcome.affectedRows) : 0;
     const stats = this.progress.stats(writtenRows, this.#handle?.queuePosition() ?? null);
-    return { state: this.#state, columns: this.#columns, stats };
+    return { state: this.#state, columns: this.schema.columns, stats };
   }
 
   /** Instead of `begin`: an earlier process has run the statement, and its rows are kept. */
-  restore(state: QueryState, columns: readonly Column[], stats: QueryStats | null): void {
+  restore(state: QueryState, stats: QueryStats | null): void {
     this.#state = state;
-    this.#columns = columns;
-    this.rowBuffer.holdColumns(columns);
+    this.schema.leaveIn(this.keeping?.store ?? null);
     if (stats !== null) this.progress.restore(stats);
     this.#move('complete');
   }
@@ -226,12 +225,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
   }
 
   columns(columns: readonly Column[]): void {
-    this.#columns = columns;
-    this.keeping?.store.columnsKnown(columns);
-    if (!this.rowBuffer.holdColumns(columns)) {
-      this.#columns = noColumns;
-      this.#overflow();
-    }
+    if (!this.schema.hold(columns)) this.#overflow();
   }
 
   rows(batch: Batch, spilled: boolean, isLast = false): void {
@@ -280,7 +274,7 @@ export class Query extends EventEmitter<QueryEvents> implements StatementObserve
       this.#timer.stop();
       this.#statement.ended();
       const stats = this.progress.stats(Number(outcome.affectedRows), null);
-      const sealing = this.keeping.seal(state, this.#columns, stats, this.#statement.effect);
+      const sealing = this.keeping.seal(state, stats, this.#statement.effect);
       void sealing.then((sealed) => this.isRunning && this.#settle(sealed));
     }
   }

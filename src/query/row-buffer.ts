@@ -48,6 +48,10 @@ export class RowBuffer {
     this.#windowBytes = buffers.floorBytes;
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   get rows(): number {
     return this.#ring.rows;
   }

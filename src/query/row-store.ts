@@ -20,8 +20,6 @@ export interface RowStore {
   grantDelayMs(): number;
   /** Bytes that were granted and are not used. */
   readonly grantedBytes: number;
-  /** The columns of its rows; called before the first of them. */
-  columnsKnown(columns: readonly Column[]): void;
   /**
    * The worker has written a batch.
    * @returns bytes of it beyond what was granted, as of a large row, which the worker owes
@@ -33,7 +31,12 @@ export interface RowStore {
    * The statement has ended. Resolves when a restart of the server will find the result.
    * @throws Error of the file system
    */
-  seal(state: QueryState, columns: readonly Column[], stats: QueryStats): Promise<void>;
+  seal(state: QueryState, stats: QueryStats): Promise<void>;
+  /**
+   * The columns of its rows; none if its statement has returned none.
+   * @throws RefusalError if they cannot be read
+   */
+  readColumns(): Promise<readonly Column[]>;
   /**
    * Reads rows as text.
    * @param from the first row, from 0 on; less than `rows`

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RefusalError, RequestAbortedError } from '../refusal-error.ts';
 import { isFormatFile } from '../wire/kept-rows.ts';
+import type { Column } from '../wire/statement.ts';
 import type { BatchIndex } from './batch-index.ts';
 import { fileBytesMax } from './file-size.ts';
 import type { KeptSpace } from './kept-space.ts';
@@ -10,7 +11,7 @@ import type { Manifest } from './manifest.ts';
 import type { FileToWrite, ResultReader } from './result-reader.ts';
 
 /** How a file is written. */
-export type FileForm = Pick<FileToWrite, 'format' | 'content'>;
+export type FileForm = Pick<FileToWrite, 'format' | 'content'> & { readonly columns: readonly Column[] };
 
 /** The result that files are of. */
 export interface FiledResult {
@@ -127,17 +128,21 @@ export class FormatFiles {
     this.#files.delete(name);
   }
 
-  async #write(name: string, form: FileForm, ...[signal, completed]: Parameters<Write>): Promise<string> {
+  async #write(
+    name: string,
+    { format, content, columns }: FileForm,
+    ...[signal, completed]: Parameters<Write>
+  ): Promise<string> {
     const { folder, index, manifest } = this.#result;
-    const { user, columns } = manifest;
+    const { user } = manifest;
     // What it takes is known afterwards.
-    const bytesMax = fileBytesMax(form.content, form.format, columns, index);
+    const bytesMax = fileBytesMax(content, format, columns, index);
     let bytes = bytesMax;
     const full = this.#space.take(user, bytes);
     if (full !== null) throw new RefusalError(full.message, 'too many');
     const path = join(folder, name);
     try {
-      const task = { folder, file: path, batchCount: index.batches, bytesMax, ...form };
+      const task = { folder, file: path, batchCount: index.batches, bytesMax, format, content };
       const written = await this.#reader.write(user, task, signal);
       this.#space.use(user, written - bytes);
       bytes = written;

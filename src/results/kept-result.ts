@@ -12,7 +12,7 @@ import type { Column, FormatName } from '../wire/statement.ts';
 import { BatchIndex } from './batch-index.ts';
 import { type FileForm, FormatFiles } from './format-files.ts';
 import type { KeptSpace } from './kept-space.ts';
-import { type Manifest, sizeOf, writeManifest } from './manifest.ts';
+import { DamagedFileError, type Manifest, readColumns, sizeOf, writeManifest } from './manifest.ts';
 import { DamagedResultError, type ResultReader } from './result-reader.ts';
 import type { WriterPace } from './writer-pace.ts';
 
@@ -94,11 +94,6 @@ export class KeptResult implements RowStore {
     return full === null || this.#grantedBytes > 0 ? 0 : full;
   }
 
-  /** The worker has them on disk before the first row (see `readColumns`), and the manifest at the end. */
-  columnsKnown(columns: readonly Column[]): void {
-    this.#manifest = { ...this.#manifest, columns };
-  }
-
   /** Where its statement runs. The next manifest has it. */
   set sessionId(sessionId: string) {
     this.#manifest = { ...this.#manifest, sessionId };
@@ -116,9 +111,17 @@ export class KeptResult implements RowStore {
     return owed;
   }
 
-  async seal(state: QueryState, columns: readonly Column[], stats: QueryStats): Promise<void> {
+  async seal(state: QueryState, stats: QueryStats): Promise<void> {
     this.#giveBack();
-    await this.save({ ...this.#manifest, endedAt: Date.now(), state, columns, stats, rows: this.rows });
+    await this.save({ ...this.#manifest, endedAt: Date.now(), state, stats, rows: this.rows });
+  }
+
+  async readColumns(): Promise<readonly Column[]> {
+    try {
+      return await readColumns(this.folder);
+    } catch (error) {
+      throw this.#refusalOf(error as Error);
+    }
   }
 
   /**
@@ -205,7 +208,7 @@ export class KeptResult implements RowStore {
     const { id } = this.#manifest;
     if (error instanceof RefusalError) return error;
     if (this.#isRemoved) return new RefusalError(`result ${id} is no longer kept`, 'gone');
-    if (error instanceof DamagedResultError)
+    if (error instanceof DamagedResultError || error instanceof DamagedFileError)
       return new RefusalError(`result ${id} cannot be read: it is damaged: ${error.message}`, 'gone');
     if (isMissing(error)) return new RefusalError(`result ${id} cannot be read: its files are no longer there`, 'gone');
     if (!isFileError(error)) return error;

@@ -29,7 +29,7 @@ export interface KeptResultsOptions {
 /** What a new result begins with. */
 export type NewResult = Omit<
   Manifest,
-  'version' | 'database' | 'process' | 'madeAt' | 'endedAt' | 'state' | 'columns' | 'stats' | 'rows'
+  'version' | 'database' | 'process' | 'madeAt' | 'endedAt' | 'state' | 'stats' | 'rows'
 >;
 
 /** Results that are loaded at a time. */
@@ -97,7 +97,6 @@ export class KeptResults {
       madeAt: Date.now(),
       endedAt: null,
       state: { name: 'Running' },
-      columns: [],
       stats: null,
       rows: 0,
     };
@@ -126,9 +125,9 @@ export class KeptResults {
     if (!query.isRunning) return;
     result.sessionId = query.identity.sessionId;
     query.once('settled', () => {
-      const { state, columns, stats } = query.snapshot();
+      const { state, stats } = query.snapshot();
       // The end of a statement that succeeded is on disk before it is reported.
-      if (state.name === 'Failed') result.seal(state, columns, stats).catch(() => {});
+      if (state.name === 'Failed') result.seal(state, stats).catch(() => {});
     });
   }
 

@@ -8,7 +8,6 @@ import { KeptResult, type ResultParts } from './kept-result.ts';
 import {
   DamagedFileError,
   type Manifest,
-  readColumns,
   readIndexFile,
   readManifest,
   removeFolder,
@@ -79,8 +78,6 @@ async function loadFrom(folder: string, old: Manifest, database: string, parts: 
   if (old.database !== database) return { type: 'of another database' };
   await removePassingFiles(folder);
   const rowsBytes = await sizeOf(join(folder, keptFiles.rows));
-  // The manifest of a statement that was running has none.
-  const columns = old.columns.length > 0 ? old.columns : await readColumns(folder, old);
   const index = await readIndexFile(folder);
   const result = new KeptResult(folder, old, parts);
   // What was written after the end, as when a statement was cancelled, is none of its rows.
@@ -93,7 +90,7 @@ async function loadFrom(folder: string, old: Manifest, database: string, parts: 
   const { rows } = result;
   const state = stateAfter(old, rows);
   // From now on no other server takes it over. If that cannot be written, as on a full disk, it is served all the same.
-  await result.save({ ...old, process: thisProcess(), state, columns, endedAt, rows }).catch(() => {});
+  await result.save({ ...old, process: thisProcess(), state, endedAt, rows }).catch(() => {});
   return { type: 'loaded', loaded: { result, manifest: result.manifest, leftMs } };
 }
 

@@ -7,7 +7,8 @@ import type { Effect } from '../wire/effect.ts';
 import { isMissing } from '../wire/file-trouble.ts';
 import { keptFiles, type ShownColumns } from '../wire/kept-rows.ts';
 import type { Column, FormatName } from '../wire/statement.ts';
-import { validate } from './manifest.validator.ts';
+import { validate as areColumns } from './columns.validator.ts';
+import { validate as isManifest } from './manifest.validator.ts';
 
 /** What is known of a kept result beside its rows. Times are in milliseconds since 1970. */
 export interface Manifest {
@@ -29,7 +30,6 @@ export interface Manifest {
   /** When the statement ended; null: it runs. */
   readonly endedAt: number | null;
   readonly state: QueryState;
-  readonly columns: readonly Column[];
   readonly stats: QueryStats | null;
   readonly rows: number;
   /** How its pages are made. */
@@ -83,7 +83,7 @@ export class DamagedFileError extends Error {
  */
 export async function readManifest(folder: string): Promise<Manifest | null> {
   const manifest = await readJson(join(folder, keptFiles.manifest));
-  if (manifest === null || isManifest(manifest)) return manifest;
+  if (manifest === null || isManifest(manifest)) return manifest as Manifest | null;
   throw new DamagedFileError('its manifest has a member that is missing or wrong');
 }
 
@@ -108,24 +108,15 @@ async function readJson(path: string): Promise<unknown> {
   }
 }
 
-/** Whether every member can be relied on. */
-function isManifest(value: unknown): value is Manifest {
-  return validate(value);
-}
-
 /**
- * The columns that the worker has written before the first row; none if it has not, or they cannot be used.
- * @throws Error of the file system
+ * The columns that the worker has written before the first row; none if the statement has returned none.
+ * @throws DamagedFileError, or Error of the file system
  */
-export async function readColumns(folder: string, manifest: Manifest): Promise<readonly Column[]> {
-  try {
-    const found = (await readJson(join(folder, keptFiles.columns))) as ShownColumns | null;
-    const columns = found?.columns ?? [];
-    return isManifest({ ...manifest, columns }) ? columns : [];
-  } catch (error) {
-    if (error instanceof DamagedFileError) return [];
-    throw error;
-  }
+export async function readColumns(folder: string): Promise<readonly Column[]> {
+  const found = await readJson(join(folder, keptFiles.columns));
+  if (found === null) return [];
+  if (areColumns(found)) return (found as ShownColumns).columns;
+  throw new DamagedFileError(`${keptFiles.columns} has a member that is missing or wrong`);
 }
 
 /** The index of a folder; empty if there is none. */

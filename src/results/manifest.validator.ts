@@ -3,13 +3,12 @@
 "use strict";
 export const validate = validate10;
 export default validate10;
-const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The manifest of a kept result (manifest.ts). Times and durations are so small that they and their sums are dates, and timers can wait for them.","type":"object","required":["version","id","user","database","sessionId","sql","effect","isStandalone","process","madeAt","keepMs","endedAt","state","columns","stats","rows","pages"],"properties":{"version":{"const":1},"id":{"type":"string"},"user":{"type":"string"},"database":{"type":"string"},"sessionId":{"type":"string"},"sql":{"type":["string","null"]},"effect":{"enum":["read","atomic","partial","compound"]},"isStandalone":{"type":"boolean"},"process":{"type":"object","required":["pid","identity"],"properties":{"pid":{"type":"integer","minimum":1},"identity":{"type":"string"}}},"madeAt":{"$ref":"#/definitions/time"},"keepMs":{"type":"number","minimum":0,"maximum":2147483647},"endedAt":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/time"}]},"state":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"const":"Running"}}},{"required":["outcome"],"properties":{"name":{"const":"Succeeded"},"outcome":{"type":"object","required":["affectedRows","lastInsertId","warnings"],"properties":{"affectedRows":{"$ref":"#/definitions/digits"},"lastInsertId":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/digits"}]},"warnings":{"$ref":"#/definitions/count"}}}}},{"required":["failure"],"properties":{"name":{"const":"Failed"},"failure":{"type":"object","required":["code","sqlstate","message","outcome","retryable"],"properties":{"code":{"type":"integer"},"sqlstate":{"type":"string"},"message":{"type":"string"},"outcome":{"enum":["not_started","rolled_back","committed","unknown"]},"retryable":{"type":"boolean"}}}}}]},"columns":{"type":"array","items":{"$ref":"#/definitions/column"}},"stats":{"anyOf":[{"type":"null"},{"type":"object","required":["runningMs","scan","write","result","spill","queue"],"properties":{"runningMs":{"type":"number","minimum":0},"scan":{"type":"object","required":["rows","bytes","known","estimatedRows"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"},"known":{"type":"boolean"},"estimatedRows":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/count"}]}}},"write":{"$ref":"#/definitions/progress"},"result":{"$ref":"#/definitions/progress"},"spill":{"$ref":"#/definitions/progress"},"queue":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/count"}]}}}]},"rows":{"$ref":"#/definitions/count"},"pages":{"type":"object","required":["rows","format"],"properties":{"rows":{"type":"integer","minimum":1},"format":{"enum":["json","json, large integers as strings","json strings","json strings, NULL too"]}}}},"if":{"properties":{"state":{"properties":{"name":{"const":"Running"}}}}},"else":{"properties":{"endedAt":{"type":"number"}}},"definitions":{"time":{"type":"number","minimum":0,"maximum":4000000000000000},"count":{"type":"number","minimum":0},"digits":{"type":"string","pattern":"^[0-9]{1,20}$"},"progress":{"type":"object","required":["rows","bytes"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"}}},"column":{"type":"object","required":["name","type","nullable"],"properties":{"name":{"type":"string"},"nullable":{"type":"boolean"},"type":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"enum":["Int8","Int16","Int32","Int64","UInt8","UInt16","UInt32","UInt64","Float32","Float64","Date","String","Binary","Variant","Geometry","Vector","Null"]}}},{"required":["precision","scale"],"properties":{"name":{"const":"Decimal"},"precision":{"type":"integer"},"isComputed":{"const":true},"scale":{"type":"integer"}}},{"required":["precision"],"properties":{"name":{"enum":["Timestamp","Time"]},"precision":{"type":"integer"}}}]}}}}};
+const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$comment":"The manifest of a kept result (manifest.ts). Times and durations are so small that they and their sums are dates, and timers can wait for them.","type":"object","required":["version","id","user","database","sessionId","sql","effect","isStandalone","process","madeAt","keepMs","endedAt","state","stats","rows","pages"],"properties":{"version":{"const":1},"id":{"type":"string"},"user":{"type":"string"},"database":{"type":"string"},"sessionId":{"type":"string"},"sql":{"type":["string","null"]},"effect":{"enum":["read","atomic","partial","compound"]},"isStandalone":{"type":"boolean"},"process":{"type":"object","required":["pid","identity"],"properties":{"pid":{"type":"integer","minimum":1},"identity":{"type":"string"}}},"madeAt":{"$ref":"#/definitions/time"},"keepMs":{"type":"number","minimum":0,"maximum":2147483647},"endedAt":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/time"}]},"state":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"const":"Running"}}},{"required":["outcome"],"properties":{"name":{"const":"Succeeded"},"outcome":{"type":"object","required":["affectedRows","lastInsertId","warnings"],"properties":{"affectedRows":{"$ref":"#/definitions/digits"},"lastInsertId":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/digits"}]},"warnings":{"$ref":"#/definitions/count"}}}}},{"required":["failure"],"properties":{"name":{"const":"Failed"},"failure":{"type":"object","required":["code","sqlstate","message","outcome","retryable"],"properties":{"code":{"type":"integer"},"sqlstate":{"type":"string"},"message":{"type":"string"},"outcome":{"enum":["not_started","rolled_back","committed","unknown"]},"retryable":{"type":"boolean"}}}}}]},"stats":{"anyOf":[{"type":"null"},{"type":"object","required":["runningMs","scan","write","result","spill","queue"],"properties":{"runningMs":{"type":"number","minimum":0},"scan":{"type":"object","required":["rows","bytes","known","estimatedRows"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"},"known":{"type":"boolean"},"estimatedRows":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/count"}]}}},"write":{"$ref":"#/definitions/progress"},"result":{"$ref":"#/definitions/progress"},"spill":{"$ref":"#/definitions/progress"},"queue":{"anyOf":[{"type":"null"},{"$ref":"#/definitions/count"}]}}}]},"rows":{"$ref":"#/definitions/count"},"pages":{"type":"object","required":["rows","format"],"properties":{"rows":{"type":"integer","minimum":1},"format":{"enum":["json","json, large integers as strings","json strings","json strings, NULL too"]}}}},"if":{"properties":{"state":{"properties":{"name":{"const":"Running"}}}}},"else":{"properties":{"endedAt":{"type":"number"}}},"definitions":{"time":{"type":"number","minimum":0,"maximum":4000000000000000},"count":{"type":"number","minimum":0},"digits":{"type":"string","pattern":"^[0-9]{1,20}$"},"progress":{"type":"object","required":["rows","bytes"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"}}}}};
 const schema12 = {"type":"number","minimum":0,"maximum":4000000000000000};
 const schema14 = {"type":"string","pattern":"^[0-9]{1,20}$"};
 const schema16 = {"type":"number","minimum":0};
-const schema17 = {"type":"object","required":["name","type","nullable"],"properties":{"name":{"type":"string"},"nullable":{"type":"boolean"},"type":{"type":"object","required":["name"],"oneOf":[{"properties":{"name":{"enum":["Int8","Int16","Int32","Int64","UInt8","UInt16","UInt32","UInt64","Float32","Float64","Date","String","Binary","Variant","Geometry","Vector","Null"]}}},{"required":["precision","scale"],"properties":{"name":{"const":"Decimal"},"precision":{"type":"integer"},"isComputed":{"const":true},"scale":{"type":"integer"}}},{"required":["precision"],"properties":{"name":{"enum":["Timestamp","Time"]},"precision":{"type":"integer"}}}]}}};
 const pattern0 = new RegExp("^[0-9]{1,20}$", "u");
-const schema21 = {"type":"object","required":["rows","bytes"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"}}};
+const schema20 = {"type":"object","required":["rows","bytes"],"properties":{"rows":{"$ref":"#/definitions/count"},"bytes":{"$ref":"#/definitions/count"}}};
 
 function validate11(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -142,7 +141,7 @@ return false;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
-if((((((((((((((((((data.version === undefined) && (missing0 = "version")) || ((data.id === undefined) && (missing0 = "id"))) || ((data.user === undefined) && (missing0 = "user"))) || ((data.database === undefined) && (missing0 = "database"))) || ((data.sessionId === undefined) && (missing0 = "sessionId"))) || ((data.sql === undefined) && (missing0 = "sql"))) || ((data.effect === undefined) && (missing0 = "effect"))) || ((data.isStandalone === undefined) && (missing0 = "isStandalone"))) || ((data.process === undefined) && (missing0 = "process"))) || ((data.madeAt === undefined) && (missing0 = "madeAt"))) || ((data.keepMs === undefined) && (missing0 = "keepMs"))) || ((data.endedAt === undefined) && (missing0 = "endedAt"))) || ((data.state === undefined) && (missing0 = "state"))) || ((data.columns === undefined) && (missing0 = "columns"))) || ((data.stats === undefined) && (missing0 = "stats"))) || ((data.rows === undefined) && (missing0 = "rows"))) || ((data.pages === undefined) && (missing0 = "pages"))){
+if(((((((((((((((((data.version === undefined) && (missing0 = "version")) || ((data.id === undefined) && (missing0 = "id"))) || ((data.user === undefined) && (missing0 = "user"))) || ((data.database === undefined) && (missing0 = "database"))) || ((data.sessionId === undefined) && (missing0 = "sessionId"))) || ((data.sql === undefined) && (missing0 = "sql"))) || ((data.effect === undefined) && (missing0 = "effect"))) || ((data.isStandalone === undefined) && (missing0 = "isStandalone"))) || ((data.process === undefined) && (missing0 = "process"))) || ((data.madeAt === undefined) && (missing0 = "madeAt"))) || ((data.keepMs === undefined) && (missing0 = "keepMs"))) || ((data.endedAt === undefined) && (missing0 = "endedAt"))) || ((data.state === undefined) && (missing0 = "state"))) || ((data.stats === undefined) && (missing0 = "stats"))) || ((data.rows === undefined) && (missing0 = "rows"))) || ((data.pages === undefined) && (missing0 = "pages"))){
 validate10.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0},message:"must have required property '"+missing0+"'"}];
 return false;
 }
@@ -915,61 +914,14 @@ else {
 var valid4 = true;
 }
 if(valid4){
-if(data.columns !== undefined){
-let data31 = data.columns;
+if(data.stats !== undefined){
+let data31 = data.stats;
 const _errs76 = errors;
-if(errors === _errs76){
-if(Array.isArray(data31)){
-var valid19 = true;
-const len0 = data31.length;
-for(let i0=0; i0<len0; i0++){
-let data32 = data31[i0];
+const _errs77 = errors;
+let valid19 = false;
 const _errs78 = errors;
-const _errs79 = errors;
-if(errors === _errs79){
-if(data32 && typeof data32 == "object" && !Array.isArray(data32)){
-let missing7;
-if((((data32.name === undefined) && (missing7 = "name")) || ((data32.type === undefined) && (missing7 = "type"))) || ((data32.nullable === undefined) && (missing7 = "nullable"))){
-validate10.errors = [{instancePath:instancePath+"/columns/" + i0,schemaPath:"#/definitions/column/required",keyword:"required",params:{missingProperty: missing7},message:"must have required property '"+missing7+"'"}];
-return false;
-}
-else {
-if(data32.name !== undefined){
-const _errs81 = errors;
-if(typeof data32.name !== "string"){
-validate10.errors = [{instancePath:instancePath+"/columns/" + i0+"/name",schemaPath:"#/definitions/column/properties/name/type",keyword:"type",params:{type: "string"},message:"must be string"}];
-return false;
-}
-var valid21 = _errs81 === errors;
-}
-else {
-var valid21 = true;
-}
-if(valid21){
-if(data32.nullable !== undefined){
-const _errs83 = errors;
-if(typeof data32.nullable !== "boolean"){
-validate10.errors = [{instancePath:instancePath+"/columns/" + i0+"/nullable",schemaPath:"#/definitions/column/properties/nullable/type",keyword:"type",params:{type: "boolean"},message:"must be boolean"}];
-return false;
-}
-var valid21 = _errs83 === errors;
-}
-else {
-var valid21 = true;
-}
-if(valid21){
-if(data32.type !== undefined){
-let data35 = data32.type;
-const _errs85 = errors;
-const _errs87 = errors;
-let valid22 = false;
-let passing1 = null;
-const _errs88 = errors;
-if(data35 && typeof data35 == "object" && !Array.isArray(data35)){
-if(data35.name !== undefined){
-let data36 = data35.name;
-if(!(((((((((((((((((data36 === "Int8") || (data36 === "Int16")) || (data36 === "Int32")) || (data36 === "Int64")) || (data36 === "UInt8")) || (data36 === "UInt16")) || (data36 === "UInt32")) || (data36 === "UInt64")) || (data36 === "Float32")) || (data36 === "Float64")) || (data36 === "Date")) || (data36 === "String")) || (data36 === "Binary")) || (data36 === "Variant")) || (data36 === "Geometry")) || (data36 === "Vector")) || (data36 === "Null"))){
-const err30 = {instancePath:instancePath+"/columns/" + i0+"/type/name",schemaPath:"#/definitions/column/properties/type/oneOf/0/properties/name/enum",keyword:"enum",params:{allowedValues: schema17.properties.type.oneOf[0].properties.name.enum},message:"must be equal to one of the allowed values"};
+if(data31 !== null){
+const err30 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
 if(vErrors === null){
 vErrors = [err30];
 }
@@ -978,18 +930,15 @@ vErrors.push(err30);
 }
 errors++;
 }
-}
-}
-var _valid4 = _errs88 === errors;
-if(_valid4){
-valid22 = true;
-passing1 = 0;
-}
-const _errs90 = errors;
-if(data35 && typeof data35 == "object" && !Array.isArray(data35)){
-let missing8;
-if(((data35.precision === undefined) && (missing8 = "precision")) || ((data35.scale === undefined) && (missing8 = "scale"))){
-const err31 = {instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/oneOf/1/required",keyword:"required",params:{missingProperty: missing8},message:"must have required property '"+missing8+"'"};
+var _valid4 = _errs78 === errors;
+valid19 = valid19 || _valid4;
+if(!valid19){
+const _errs80 = errors;
+if(errors === _errs80){
+if(data31 && typeof data31 == "object" && !Array.isArray(data31)){
+let missing7;
+if(((((((data31.runningMs === undefined) && (missing7 = "runningMs")) || ((data31.scan === undefined) && (missing7 = "scan"))) || ((data31.write === undefined) && (missing7 = "write"))) || ((data31.result === undefined) && (missing7 = "result"))) || ((data31.spill === undefined) && (missing7 = "spill"))) || ((data31.queue === undefined) && (missing7 = "queue"))){
+const err31 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/1/required",keyword:"required",params:{missingProperty: missing7},message:"must have required property '"+missing7+"'"};
 if(vErrors === null){
 vErrors = [err31];
 }
@@ -999,10 +948,13 @@ vErrors.push(err31);
 errors++;
 }
 else {
-if(data35.name !== undefined){
-const _errs91 = errors;
-if("Decimal" !== data35.name){
-const err32 = {instancePath:instancePath+"/columns/" + i0+"/type/name",schemaPath:"#/definitions/column/properties/type/oneOf/1/properties/name/const",keyword:"const",params:{allowedValue: "Decimal"},message:"must be equal to constant"};
+if(data31.runningMs !== undefined){
+let data32 = data31.runningMs;
+const _errs82 = errors;
+if(errors === _errs82){
+if((typeof data32 == "number") && (isFinite(data32))){
+if(data32 < 0 || isNaN(data32)){
+const err32 = {instancePath:instancePath+"/stats/runningMs",schemaPath:"#/properties/stats/anyOf/1/properties/runningMs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err32];
 }
@@ -1011,17 +963,9 @@ vErrors.push(err32);
 }
 errors++;
 }
-var valid24 = _errs91 === errors;
 }
 else {
-var valid24 = true;
-}
-if(valid24){
-if(data35.precision !== undefined){
-let data38 = data35.precision;
-const _errs92 = errors;
-if(!(((typeof data38 == "number") && (!(data38 % 1) && !isNaN(data38))) && (isFinite(data38)))){
-const err33 = {instancePath:instancePath+"/columns/" + i0+"/type/precision",schemaPath:"#/definitions/column/properties/type/oneOf/1/properties/precision/type",keyword:"type",params:{type: "integer"},message:"must be integer"};
+const err33 = {instancePath:instancePath+"/stats/runningMs",schemaPath:"#/properties/stats/anyOf/1/properties/runningMs/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err33];
 }
@@ -1030,16 +974,21 @@ vErrors.push(err33);
 }
 errors++;
 }
-var valid24 = _errs92 === errors;
+}
+var valid20 = _errs82 === errors;
 }
 else {
-var valid24 = true;
+var valid20 = true;
 }
-if(valid24){
-if(data35.isComputed !== undefined){
-const _errs94 = errors;
-if(true !== data35.isComputed){
-const err34 = {instancePath:instancePath+"/columns/" + i0+"/type/isComputed",schemaPath:"#/definitions/column/properties/type/oneOf/1/properties/isComputed/const",keyword:"const",params:{allowedValue: true},message:"must be equal to constant"};
+if(valid20){
+if(data31.scan !== undefined){
+let data33 = data31.scan;
+const _errs84 = errors;
+if(errors === _errs84){
+if(data33 && typeof data33 == "object" && !Array.isArray(data33)){
+let missing8;
+if(((((data33.rows === undefined) && (missing8 = "rows")) || ((data33.bytes === undefined) && (missing8 = "bytes"))) || ((data33.known === undefined) && (missing8 = "known"))) || ((data33.estimatedRows === undefined) && (missing8 = "estimatedRows"))){
+const err34 = {instancePath:instancePath+"/stats/scan",schemaPath:"#/properties/stats/anyOf/1/properties/scan/required",keyword:"required",params:{missingProperty: missing8},message:"must have required property '"+missing8+"'"};
 if(vErrors === null){
 vErrors = [err34];
 }
@@ -1048,17 +997,15 @@ vErrors.push(err34);
 }
 errors++;
 }
-var valid24 = _errs94 === errors;
-}
 else {
-var valid24 = true;
-}
-if(valid24){
-if(data35.scale !== undefined){
-let data40 = data35.scale;
-const _errs95 = errors;
-if(!(((typeof data40 == "number") && (!(data40 % 1) && !isNaN(data40))) && (isFinite(data40)))){
-const err35 = {instancePath:instancePath+"/columns/" + i0+"/type/scale",schemaPath:"#/definitions/column/properties/type/oneOf/1/properties/scale/type",keyword:"type",params:{type: "integer"},message:"must be integer"};
+if(data33.rows !== undefined){
+let data34 = data33.rows;
+const _errs86 = errors;
+const _errs87 = errors;
+if(errors === _errs87){
+if((typeof data34 == "number") && (isFinite(data34))){
+if(data34 < 0 || isNaN(data34)){
+const err35 = {instancePath:instancePath+"/stats/scan/rows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err35];
 }
@@ -1067,31 +1014,9 @@ vErrors.push(err35);
 }
 errors++;
 }
-var valid24 = _errs95 === errors;
 }
 else {
-var valid24 = true;
-}
-}
-}
-}
-}
-}
-var _valid4 = _errs90 === errors;
-if(_valid4 && valid22){
-valid22 = false;
-passing1 = [passing1, 1];
-}
-else {
-if(_valid4){
-valid22 = true;
-passing1 = 1;
-}
-const _errs97 = errors;
-if(data35 && typeof data35 == "object" && !Array.isArray(data35)){
-let missing9;
-if((data35.precision === undefined) && (missing9 = "precision")){
-const err36 = {instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/oneOf/2/required",keyword:"required",params:{missingProperty: missing9},message:"must have required property '"+missing9+"'"};
+const err36 = {instancePath:instancePath+"/stats/scan/rows",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err36];
 }
@@ -1100,12 +1025,21 @@ vErrors.push(err36);
 }
 errors++;
 }
+}
+var valid21 = _errs86 === errors;
+}
 else {
-if(data35.name !== undefined){
-let data41 = data35.name;
-const _errs98 = errors;
-if(!((data41 === "Timestamp") || (data41 === "Time"))){
-const err37 = {instancePath:instancePath+"/columns/" + i0+"/type/name",schemaPath:"#/definitions/column/properties/type/oneOf/2/properties/name/enum",keyword:"enum",params:{allowedValues: schema17.properties.type.oneOf[2].properties.name.enum},message:"must be equal to one of the allowed values"};
+var valid21 = true;
+}
+if(valid21){
+if(data33.bytes !== undefined){
+let data35 = data33.bytes;
+const _errs89 = errors;
+const _errs90 = errors;
+if(errors === _errs90){
+if((typeof data35 == "number") && (isFinite(data35))){
+if(data35 < 0 || isNaN(data35)){
+const err37 = {instancePath:instancePath+"/stats/scan/bytes",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err37];
 }
@@ -1114,17 +1048,9 @@ vErrors.push(err37);
 }
 errors++;
 }
-var valid25 = _errs98 === errors;
 }
 else {
-var valid25 = true;
-}
-if(valid25){
-if(data35.precision !== undefined){
-let data42 = data35.precision;
-const _errs99 = errors;
-if(!(((typeof data42 == "number") && (!(data42 % 1) && !isNaN(data42))) && (isFinite(data42)))){
-const err38 = {instancePath:instancePath+"/columns/" + i0+"/type/precision",schemaPath:"#/definitions/column/properties/type/oneOf/2/properties/precision/type",keyword:"type",params:{type: "integer"},message:"must be integer"};
+const err38 = {instancePath:instancePath+"/stats/scan/bytes",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err38];
 }
@@ -1133,28 +1059,17 @@ vErrors.push(err38);
 }
 errors++;
 }
-var valid25 = _errs99 === errors;
+}
+var valid21 = _errs89 === errors;
 }
 else {
-var valid25 = true;
+var valid21 = true;
 }
-}
-}
-}
-var _valid4 = _errs97 === errors;
-if(_valid4 && valid22){
-valid22 = false;
-passing1 = [passing1, 2];
-}
-else {
-if(_valid4){
-valid22 = true;
-passing1 = 2;
-}
-}
-}
-if(!valid22){
-const err39 = {instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/oneOf",keyword:"oneOf",params:{passingSchemas: passing1},message:"must match exactly one schema in oneOf"};
+if(valid21){
+if(data33.known !== undefined){
+const _errs92 = errors;
+if(typeof data33.known !== "boolean"){
+const err39 = {instancePath:instancePath+"/stats/scan/known",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/known/type",keyword:"type",params:{type: "boolean"},message:"must be boolean"};
 if(vErrors === null){
 vErrors = [err39];
 }
@@ -1162,72 +1077,21 @@ else {
 vErrors.push(err39);
 }
 errors++;
-validate10.errors = vErrors;
-return false;
 }
-else {
-errors = _errs87;
-if(vErrors !== null){
-if(_errs87){
-vErrors.length = _errs87;
-}
-else {
-vErrors = null;
-}
-}
-}
-if(errors === _errs85){
-if(data35 && typeof data35 == "object" && !Array.isArray(data35)){
-let missing10;
-if((data35.name === undefined) && (missing10 = "name")){
-validate10.errors = [{instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/required",keyword:"required",params:{missingProperty: missing10},message:"must have required property '"+missing10+"'"}];
-return false;
-}
-}
-else {
-validate10.errors = [{instancePath:instancePath+"/columns/" + i0+"/type",schemaPath:"#/definitions/column/properties/type/type",keyword:"type",params:{type: "object"},message:"must be object"}];
-return false;
-}
-}
-var valid21 = _errs85 === errors;
+var valid21 = _errs92 === errors;
 }
 else {
 var valid21 = true;
 }
-}
-}
-}
-}
-else {
-validate10.errors = [{instancePath:instancePath+"/columns/" + i0,schemaPath:"#/definitions/column/type",keyword:"type",params:{type: "object"},message:"must be object"}];
-return false;
-}
-}
-var valid19 = _errs78 === errors;
-if(!valid19){
-break;
-}
-}
-}
-else {
-validate10.errors = [{instancePath:instancePath+"/columns",schemaPath:"#/properties/columns/type",keyword:"type",params:{type: "array"},message:"must be array"}];
-return false;
-}
-}
-var valid4 = _errs76 === errors;
-}
-else {
-var valid4 = true;
-}
-if(valid4){
-if(data.stats !== undefined){
-let data43 = data.stats;
-const _errs101 = errors;
-const _errs102 = errors;
-let valid26 = false;
-const _errs103 = errors;
-if(data43 !== null){
-const err40 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
+if(valid21){
+if(data33.estimatedRows !== undefined){
+let data37 = data33.estimatedRows;
+const _errs94 = errors;
+const _errs95 = errors;
+let valid24 = false;
+const _errs96 = errors;
+if(data37 !== null){
+const err40 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/estimatedRows/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
 if(vErrors === null){
 vErrors = [err40];
 }
@@ -1236,15 +1100,15 @@ vErrors.push(err40);
 }
 errors++;
 }
-var _valid5 = _errs103 === errors;
-valid26 = valid26 || _valid5;
-if(!valid26){
-const _errs105 = errors;
-if(errors === _errs105){
-if(data43 && typeof data43 == "object" && !Array.isArray(data43)){
-let missing11;
-if(((((((data43.runningMs === undefined) && (missing11 = "runningMs")) || ((data43.scan === undefined) && (missing11 = "scan"))) || ((data43.write === undefined) && (missing11 = "write"))) || ((data43.result === undefined) && (missing11 = "result"))) || ((data43.spill === undefined) && (missing11 = "spill"))) || ((data43.queue === undefined) && (missing11 = "queue"))){
-const err41 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/1/required",keyword:"required",params:{missingProperty: missing11},message:"must have required property '"+missing11+"'"};
+var _valid5 = _errs96 === errors;
+valid24 = valid24 || _valid5;
+if(!valid24){
+const _errs98 = errors;
+const _errs99 = errors;
+if(errors === _errs99){
+if((typeof data37 == "number") && (isFinite(data37))){
+if(data37 < 0 || isNaN(data37)){
+const err41 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err41];
 }
@@ -1253,14 +1117,9 @@ vErrors.push(err41);
 }
 errors++;
 }
+}
 else {
-if(data43.runningMs !== undefined){
-let data44 = data43.runningMs;
-const _errs107 = errors;
-if(errors === _errs107){
-if((typeof data44 == "number") && (isFinite(data44))){
-if(data44 < 0 || isNaN(data44)){
-const err42 = {instancePath:instancePath+"/stats/runningMs",schemaPath:"#/properties/stats/anyOf/1/properties/runningMs/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
+const err42 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err42];
 }
@@ -1270,8 +1129,11 @@ vErrors.push(err42);
 errors++;
 }
 }
-else {
-const err43 = {instancePath:instancePath+"/stats/runningMs",schemaPath:"#/properties/stats/anyOf/1/properties/runningMs/type",keyword:"type",params:{type: "number"},message:"must be number"};
+var _valid5 = _errs98 === errors;
+valid24 = valid24 || _valid5;
+}
+if(!valid24){
+const err43 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/estimatedRows/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
 if(vErrors === null){
 vErrors = [err43];
 }
@@ -1280,21 +1142,29 @@ vErrors.push(err43);
 }
 errors++;
 }
-}
-var valid27 = _errs107 === errors;
+else {
+errors = _errs95;
+if(vErrors !== null){
+if(_errs95){
+vErrors.length = _errs95;
 }
 else {
-var valid27 = true;
+vErrors = null;
 }
-if(valid27){
-if(data43.scan !== undefined){
-let data45 = data43.scan;
-const _errs109 = errors;
-if(errors === _errs109){
-if(data45 && typeof data45 == "object" && !Array.isArray(data45)){
-let missing12;
-if(((((data45.rows === undefined) && (missing12 = "rows")) || ((data45.bytes === undefined) && (missing12 = "bytes"))) || ((data45.known === undefined) && (missing12 = "known"))) || ((data45.estimatedRows === undefined) && (missing12 = "estimatedRows"))){
-const err44 = {instancePath:instancePath+"/stats/scan",schemaPath:"#/properties/stats/anyOf/1/properties/scan/required",keyword:"required",params:{missingProperty: missing12},message:"must have required property '"+missing12+"'"};
+}
+}
+var valid21 = _errs94 === errors;
+}
+else {
+var valid21 = true;
+}
+}
+}
+}
+}
+}
+else {
+const err44 = {instancePath:instancePath+"/stats/scan",schemaPath:"#/properties/stats/anyOf/1/properties/scan/type",keyword:"type",params:{type: "object"},message:"must be object"};
 if(vErrors === null){
 vErrors = [err44];
 }
@@ -1303,15 +1173,57 @@ vErrors.push(err44);
 }
 errors++;
 }
+}
+var valid20 = _errs84 === errors;
+}
 else {
-if(data45.rows !== undefined){
-let data46 = data45.rows;
-const _errs111 = errors;
-const _errs112 = errors;
-if(errors === _errs112){
-if((typeof data46 == "number") && (isFinite(data46))){
-if(data46 < 0 || isNaN(data46)){
-const err45 = {instancePath:instancePath+"/stats/scan/rows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
+var valid20 = true;
+}
+if(valid20){
+if(data31.write !== undefined){
+const _errs101 = errors;
+if(!(validate11(data31.write, {instancePath:instancePath+"/stats/write",parentData:data31,parentDataProperty:"write",rootData}))){
+vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
+errors = vErrors.length;
+}
+var valid20 = _errs101 === errors;
+}
+else {
+var valid20 = true;
+}
+if(valid20){
+if(data31.result !== undefined){
+const _errs102 = errors;
+if(!(validate11(data31.result, {instancePath:instancePath+"/stats/result",parentData:data31,parentDataProperty:"result",rootData}))){
+vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
+errors = vErrors.length;
+}
+var valid20 = _errs102 === errors;
+}
+else {
+var valid20 = true;
+}
+if(valid20){
+if(data31.spill !== undefined){
+const _errs103 = errors;
+if(!(validate11(data31.spill, {instancePath:instancePath+"/stats/spill",parentData:data31,parentDataProperty:"spill",rootData}))){
+vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
+errors = vErrors.length;
+}
+var valid20 = _errs103 === errors;
+}
+else {
+var valid20 = true;
+}
+if(valid20){
+if(data31.queue !== undefined){
+let data41 = data31.queue;
+const _errs104 = errors;
+const _errs105 = errors;
+let valid26 = false;
+const _errs106 = errors;
+if(data41 !== null){
+const err45 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/properties/stats/anyOf/1/properties/queue/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
 if(vErrors === null){
 vErrors = [err45];
 }
@@ -1320,9 +1232,15 @@ vErrors.push(err45);
 }
 errors++;
 }
-}
-else {
-const err46 = {instancePath:instancePath+"/stats/scan/rows",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
+var _valid6 = _errs106 === errors;
+valid26 = valid26 || _valid6;
+if(!valid26){
+const _errs108 = errors;
+const _errs109 = errors;
+if(errors === _errs109){
+if((typeof data41 == "number") && (isFinite(data41))){
+if(data41 < 0 || isNaN(data41)){
+const err46 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
 if(vErrors === null){
 vErrors = [err46];
 }
@@ -1332,20 +1250,8 @@ vErrors.push(err46);
 errors++;
 }
 }
-var valid28 = _errs111 === errors;
-}
 else {
-var valid28 = true;
-}
-if(valid28){
-if(data45.bytes !== undefined){
-let data47 = data45.bytes;
-const _errs114 = errors;
-const _errs115 = errors;
-if(errors === _errs115){
-if((typeof data47 == "number") && (isFinite(data47))){
-if(data47 < 0 || isNaN(data47)){
-const err47 = {instancePath:instancePath+"/stats/scan/bytes",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
+const err47 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
 if(vErrors === null){
 vErrors = [err47];
 }
@@ -1355,8 +1261,11 @@ vErrors.push(err47);
 errors++;
 }
 }
-else {
-const err48 = {instancePath:instancePath+"/stats/scan/bytes",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
+var _valid6 = _errs108 === errors;
+valid26 = valid26 || _valid6;
+}
+if(!valid26){
+const err48 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/properties/stats/anyOf/1/properties/queue/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
 if(vErrors === null){
 vErrors = [err48];
 }
@@ -1365,17 +1274,31 @@ vErrors.push(err48);
 }
 errors++;
 }
-}
-var valid28 = _errs114 === errors;
+else {
+errors = _errs105;
+if(vErrors !== null){
+if(_errs105){
+vErrors.length = _errs105;
 }
 else {
-var valid28 = true;
+vErrors = null;
 }
-if(valid28){
-if(data45.known !== undefined){
-const _errs117 = errors;
-if(typeof data45.known !== "boolean"){
-const err49 = {instancePath:instancePath+"/stats/scan/known",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/known/type",keyword:"type",params:{type: "boolean"},message:"must be boolean"};
+}
+}
+var valid20 = _errs104 === errors;
+}
+else {
+var valid20 = true;
+}
+}
+}
+}
+}
+}
+}
+}
+else {
+const err49 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/1/type",keyword:"type",params:{type: "object"},message:"must be object"};
 if(vErrors === null){
 vErrors = [err49];
 }
@@ -1384,20 +1307,12 @@ vErrors.push(err49);
 }
 errors++;
 }
-var valid28 = _errs117 === errors;
 }
-else {
-var valid28 = true;
+var _valid4 = _errs80 === errors;
+valid19 = valid19 || _valid4;
 }
-if(valid28){
-if(data45.estimatedRows !== undefined){
-let data49 = data45.estimatedRows;
-const _errs119 = errors;
-const _errs120 = errors;
-let valid31 = false;
-const _errs121 = errors;
-if(data49 !== null){
-const err50 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/estimatedRows/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
+if(!valid19){
+const err50 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
 if(vErrors === null){
 vErrors = [err50];
 }
@@ -1405,254 +1320,33 @@ else {
 vErrors.push(err50);
 }
 errors++;
-}
-var _valid6 = _errs121 === errors;
-valid31 = valid31 || _valid6;
-if(!valid31){
-const _errs123 = errors;
-const _errs124 = errors;
-if(errors === _errs124){
-if((typeof data49 == "number") && (isFinite(data49))){
-if(data49 < 0 || isNaN(data49)){
-const err51 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
-if(vErrors === null){
-vErrors = [err51];
-}
-else {
-vErrors.push(err51);
-}
-errors++;
-}
-}
-else {
-const err52 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
-if(vErrors === null){
-vErrors = [err52];
-}
-else {
-vErrors.push(err52);
-}
-errors++;
-}
-}
-var _valid6 = _errs123 === errors;
-valid31 = valid31 || _valid6;
-}
-if(!valid31){
-const err53 = {instancePath:instancePath+"/stats/scan/estimatedRows",schemaPath:"#/properties/stats/anyOf/1/properties/scan/properties/estimatedRows/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
-if(vErrors === null){
-vErrors = [err53];
-}
-else {
-vErrors.push(err53);
-}
-errors++;
-}
-else {
-errors = _errs120;
-if(vErrors !== null){
-if(_errs120){
-vErrors.length = _errs120;
-}
-else {
-vErrors = null;
-}
-}
-}
-var valid28 = _errs119 === errors;
-}
-else {
-var valid28 = true;
-}
-}
-}
-}
-}
-}
-else {
-const err54 = {instancePath:instancePath+"/stats/scan",schemaPath:"#/properties/stats/anyOf/1/properties/scan/type",keyword:"type",params:{type: "object"},message:"must be object"};
-if(vErrors === null){
-vErrors = [err54];
-}
-else {
-vErrors.push(err54);
-}
-errors++;
-}
-}
-var valid27 = _errs109 === errors;
-}
-else {
-var valid27 = true;
-}
-if(valid27){
-if(data43.write !== undefined){
-const _errs126 = errors;
-if(!(validate11(data43.write, {instancePath:instancePath+"/stats/write",parentData:data43,parentDataProperty:"write",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
-}
-var valid27 = _errs126 === errors;
-}
-else {
-var valid27 = true;
-}
-if(valid27){
-if(data43.result !== undefined){
-const _errs127 = errors;
-if(!(validate11(data43.result, {instancePath:instancePath+"/stats/result",parentData:data43,parentDataProperty:"result",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
-}
-var valid27 = _errs127 === errors;
-}
-else {
-var valid27 = true;
-}
-if(valid27){
-if(data43.spill !== undefined){
-const _errs128 = errors;
-if(!(validate11(data43.spill, {instancePath:instancePath+"/stats/spill",parentData:data43,parentDataProperty:"spill",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
-}
-var valid27 = _errs128 === errors;
-}
-else {
-var valid27 = true;
-}
-if(valid27){
-if(data43.queue !== undefined){
-let data53 = data43.queue;
-const _errs129 = errors;
-const _errs130 = errors;
-let valid33 = false;
-const _errs131 = errors;
-if(data53 !== null){
-const err55 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/properties/stats/anyOf/1/properties/queue/anyOf/0/type",keyword:"type",params:{type: "null"},message:"must be null"};
-if(vErrors === null){
-vErrors = [err55];
-}
-else {
-vErrors.push(err55);
-}
-errors++;
-}
-var _valid7 = _errs131 === errors;
-valid33 = valid33 || _valid7;
-if(!valid33){
-const _errs133 = errors;
-const _errs134 = errors;
-if(errors === _errs134){
-if((typeof data53 == "number") && (isFinite(data53))){
-if(data53 < 0 || isNaN(data53)){
-const err56 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"};
-if(vErrors === null){
-vErrors = [err56];
-}
-else {
-vErrors.push(err56);
-}
-errors++;
-}
-}
-else {
-const err57 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/definitions/count/type",keyword:"type",params:{type: "number"},message:"must be number"};
-if(vErrors === null){
-vErrors = [err57];
-}
-else {
-vErrors.push(err57);
-}
-errors++;
-}
-}
-var _valid7 = _errs133 === errors;
-valid33 = valid33 || _valid7;
-}
-if(!valid33){
-const err58 = {instancePath:instancePath+"/stats/queue",schemaPath:"#/properties/stats/anyOf/1/properties/queue/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
-if(vErrors === null){
-vErrors = [err58];
-}
-else {
-vErrors.push(err58);
-}
-errors++;
-}
-else {
-errors = _errs130;
-if(vErrors !== null){
-if(_errs130){
-vErrors.length = _errs130;
-}
-else {
-vErrors = null;
-}
-}
-}
-var valid27 = _errs129 === errors;
-}
-else {
-var valid27 = true;
-}
-}
-}
-}
-}
-}
-}
-}
-else {
-const err59 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf/1/type",keyword:"type",params:{type: "object"},message:"must be object"};
-if(vErrors === null){
-vErrors = [err59];
-}
-else {
-vErrors.push(err59);
-}
-errors++;
-}
-}
-var _valid5 = _errs105 === errors;
-valid26 = valid26 || _valid5;
-}
-if(!valid26){
-const err60 = {instancePath:instancePath+"/stats",schemaPath:"#/properties/stats/anyOf",keyword:"anyOf",params:{},message:"must match a schema in anyOf"};
-if(vErrors === null){
-vErrors = [err60];
-}
-else {
-vErrors.push(err60);
-}
-errors++;
 validate10.errors = vErrors;
 return false;
 }
 else {
-errors = _errs102;
+errors = _errs77;
 if(vErrors !== null){
-if(_errs102){
-vErrors.length = _errs102;
+if(_errs77){
+vErrors.length = _errs77;
 }
 else {
 vErrors = null;
 }
 }
 }
-var valid4 = _errs101 === errors;
+var valid4 = _errs76 === errors;
 }
 else {
 var valid4 = true;
 }
 if(valid4){
 if(data.rows !== undefined){
-let data54 = data.rows;
-const _errs136 = errors;
-const _errs137 = errors;
-if(errors === _errs137){
-if((typeof data54 == "number") && (isFinite(data54))){
-if(data54 < 0 || isNaN(data54)){
+let data42 = data.rows;
+const _errs111 = errors;
+const _errs112 = errors;
+if(errors === _errs112){
+if((typeof data42 == "number") && (isFinite(data42))){
+if(data42 < 0 || isNaN(data42)){
 validate10.errors = [{instancePath:instancePath+"/rows",schemaPath:"#/definitions/count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0},message:"must be >= 0"}];
 return false;
 }
@@ -1662,55 +1356,55 @@ validate10.errors = [{instancePath:instancePath+"/rows",schemaPath:"#/definition
 return false;
 }
 }
-var valid4 = _errs136 === errors;
+var valid4 = _errs111 === errors;
 }
 else {
 var valid4 = true;
 }
 if(valid4){
 if(data.pages !== undefined){
-let data55 = data.pages;
-const _errs139 = errors;
-if(errors === _errs139){
-if(data55 && typeof data55 == "object" && !Array.isArray(data55)){
-let missing13;
-if(((data55.rows === undefined) && (missing13 = "rows")) || ((data55.format === undefined) && (missing13 = "format"))){
-validate10.errors = [{instancePath:instancePath+"/pages",schemaPath:"#/properties/pages/required",keyword:"required",params:{missingProperty: missing13},message:"must have required property '"+missing13+"'"}];
+let data43 = data.pages;
+const _errs114 = errors;
+if(errors === _errs114){
+if(data43 && typeof data43 == "object" && !Array.isArray(data43)){
+let missing9;
+if(((data43.rows === undefined) && (missing9 = "rows")) || ((data43.format === undefined) && (missing9 = "format"))){
+validate10.errors = [{instancePath:instancePath+"/pages",schemaPath:"#/properties/pages/required",keyword:"required",params:{missingProperty: missing9},message:"must have required property '"+missing9+"'"}];
 return false;
 }
 else {
-if(data55.rows !== undefined){
-let data56 = data55.rows;
-const _errs141 = errors;
-if(!(((typeof data56 == "number") && (!(data56 % 1) && !isNaN(data56))) && (isFinite(data56)))){
+if(data43.rows !== undefined){
+let data44 = data43.rows;
+const _errs116 = errors;
+if(!(((typeof data44 == "number") && (!(data44 % 1) && !isNaN(data44))) && (isFinite(data44)))){
 validate10.errors = [{instancePath:instancePath+"/pages/rows",schemaPath:"#/properties/pages/properties/rows/type",keyword:"type",params:{type: "integer"},message:"must be integer"}];
 return false;
 }
-if(errors === _errs141){
-if((typeof data56 == "number") && (isFinite(data56))){
-if(data56 < 1 || isNaN(data56)){
+if(errors === _errs116){
+if((typeof data44 == "number") && (isFinite(data44))){
+if(data44 < 1 || isNaN(data44)){
 validate10.errors = [{instancePath:instancePath+"/pages/rows",schemaPath:"#/properties/pages/properties/rows/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1},message:"must be >= 1"}];
 return false;
 }
 }
 }
-var valid36 = _errs141 === errors;
+var valid29 = _errs116 === errors;
 }
 else {
-var valid36 = true;
+var valid29 = true;
 }
-if(valid36){
-if(data55.format !== undefined){
-let data57 = data55.format;
-const _errs143 = errors;
-if(!((((data57 === "json") || (data57 === "json, large integers as strings")) || (data57 === "json strings")) || (data57 === "json strings, NULL too"))){
+if(valid29){
+if(data43.format !== undefined){
+let data45 = data43.format;
+const _errs118 = errors;
+if(!((((data45 === "json") || (data45 === "json, large integers as strings")) || (data45 === "json strings")) || (data45 === "json strings, NULL too"))){
 validate10.errors = [{instancePath:instancePath+"/pages/format",schemaPath:"#/properties/pages/properties/format/enum",keyword:"enum",params:{allowedValues: schema11.properties.pages.properties.format.enum},message:"must be equal to one of the allowed values"}];
 return false;
 }
-var valid36 = _errs143 === errors;
+var valid29 = _errs118 === errors;
 }
 else {
-var valid36 = true;
+var valid29 = true;
 }
 }
 }
@@ -1720,11 +1414,10 @@ validate10.errors = [{instancePath:instancePath+"/pages",schemaPath:"#/propertie
 return false;
 }
 }
-var valid4 = _errs139 === errors;
+var valid4 = _errs114 === errors;
 }
 else {
 var valid4 = true;
-}
 }
 }
 }

@@ -53,7 +53,7 @@ export class KeptResultRoutes {
     const [name = ''] = params;
     const dot = name.lastIndexOf('.');
     const format = dot < 0 ? null : fileFormatByName(name.slice(dot + 1), search);
-    const { query, result } = await this.#find(exchange, format === null ? name : name.slice(0, dot));
+    const { query, result } = await this.#open(exchange, format === null ? name : name.slice(0, dot));
     if (format === null) {
       this.#answers.write(query.identity.owner, response, resultReply(query, result));
       return;
@@ -72,7 +72,7 @@ export class KeptResultRoutes {
   async #rows(exchange: Exchange): Promise<void> {
     const { params, response, search } = exchange;
     const [id = ''] = params;
-    const { query, result } = await this.#find(exchange, id);
+    const { query, result } = await this.#open(exchange, id);
     const parameters = new URLSearchParams(search);
     const from = wholeNumberOf(parameters, 'from', 0);
     const count = wholeNumberOf(parameters, 'count', null);
@@ -105,6 +105,7 @@ export class KeptResultRoutes {
     const form = {
       format: withStrings ? format.rowsWithStrings : format.rows,
       content: format.content(snapshot, result.rows),
+      columns: snapshot.columns,
     };
     if (response.destroyed) throw new RequestAbortedError('the client went away before its file was made');
     const client = new AbortController();
@@ -119,6 +120,14 @@ export class KeptResultRoutes {
       contentType: format.contentType,
       downloadName: `${id}${extname(format.fileName)}`,
     });
+  }
+
+  /** @throws HttpError 404, 410, 429, 503 */
+  async #open(exchange: Exchange, id: string): Promise<Found> {
+    const found = await this.#find(exchange, id);
+    const { schema } = found.query;
+    if (schema.isOnDisk) await schema.read();
+    return found;
   }
 
   /** @throws HttpError 404 */
