@@ -101,6 +101,7 @@ export class Posts {
         // Clients rely on the order of what they send on one connection (RFC 9112, section 9.3.2).
         await turnOf(response);
       }
+      response.pauseIdleTime();
       // A client that gives a key comes back for an answer that it has lost.
       const isAbandoned = (): boolean => key === null && response.destroyed;
       const wantsDigest = key !== null;

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { setImmediate as afterThisTurn } from 'node:timers';
 import type { Answer } from './answer.ts';
 import { type ClientConnection, IdleConnections } from './idle-connections.ts';
+import { hasBody } from './request-head.ts';
 
 /** A connection that HTTP is read from. */
 interface OpenConnection {
@@ -16,6 +17,8 @@ const none: readonly Answer[] = [];
 /**
  * The HTTP connections of a server, and the unanswered requests of each: those whose response has not been sent to its end. There
  * may be tens of thousands, so what follows a socket or a response is one listener for all of them, and no closure for each.
+ *
+ * While a client waits for the answer to its first unanswered request, the connection's timeout does not run.
  */
 export class HttpConnections {
   /** The sockets that were accepted. With HTTPS, each has a TLS socket above it. */
@@ -126,8 +129,7 @@ export class HttpConnections {
     // Not by `push`, which makes room for 16 more.
     connection.unanswered = unanswered.length === 0 ? [response] : [...unanswered, response];
     if (client !== undefined) this.#idle.busy(client);
-    // Behind an answer that the client is slow to read, the time goes on.
-    if (unanswered.length === 0) response.pauseIdleTime();
+    if (unanswered.length === 0) pauseIdleTime(response);
     response.on('close', this.#onResponseClose);
   }
 
@@ -140,7 +142,7 @@ export class HttpConnections {
     const next = connection.unanswered[0];
     if (next === undefined) {
       if (client !== undefined) this.#idle.idle(client);
-    } else if (!next.headersSent) next.pauseIdleTime();
+    } else if (!next.headersSent) pauseIdleTime(next);
   }
 
   /** Whether a response was begun before its request was complete. */
@@ -173,6 +175,11 @@ export class HttpConnections {
   destroy(): void {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
+}
+
+/** Unless it is the server that waits, for the rest of the request. */
+function pauseIdleTime(response: Answer): void {
+  if (response.req.complete || !hasBody(response.req)) response.pauseIdleTime();
 }
 
 function peerOf({ remoteAddress, remotePort }: Socket): string {

@@ -58,6 +58,7 @@ export class RawRefusals {
   /** Answers CONNECT, after the answers to the requests before it. Node no longer handles the socket. */
   refuseTunnel(socket: Socket): void {
     socket.on('error', () => socket.destroy());
+    socket.on('timeout', () => socket.destroy());
     // Unread bytes would reset the connection before the client has read the answer.
     socket.resume();
     const answer = (): void => {

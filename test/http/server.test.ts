@@ -414,6 +414,36 @@ t.test('a connection is not idle while its client waits for an answer', async (t
   );
 });
 
+t.test('a client that owes the rest of its request is idle, even if it does not heed a refusal', async (t) => {
+  const post = 'POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
+  const health = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
+  const halves: readonly [string, string][] = [
+    ['no body', `${post}Content-Length: 10\r\n\r\n`],
+    ['half a body', `${post}Content-Length: 10\r\n\r\n{"a"`],
+    ['chunks that are none', `${post}Transfer-Encoding: chunked\r\n\r\nzz\r\n`],
+    ['no body, behind another request', `${health}${post}Content-Length: 10\r\n\r\n`],
+    ['a tunnel, behind another request', `${health}CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n`],
+  ];
+  for (const [name, sent] of halves) {
+    const { url, server } = await start(
+      t,
+      async ({ name }, request, response) => {
+        if (name === 'query') await readJsonBytes(request, 100);
+        else await sleep(200);
+        replyText(response, 200, 'ok');
+      },
+      { httpIdleMs: 500, requestTimeoutMs: 100 },
+    );
+    const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true });
+    t.teardown(() => socket.destroy());
+    socket.on('error', () => {});
+    socket.write(sent);
+    await until(() => server.connections === 1);
+    await until(() => server.connections === 0);
+    t.pass(name);
+  }
+});
+
 t.test('a client that does not read its answer is idle, even if it asks for more', async (t) => {
   const bytes = 64 * MIB;
   let ended = 0;
