@@ -158,7 +158,18 @@ export function runQuietly(command, args, title, hint = '') {
  * @throws SetupError if it fails, InterruptedError if a signal has come
  */
 export async function runStep(command, args, { title, hint = '', output = 'kept', isPackageManager = false }) {
-  const child = spawn(command, args, {
+  let child;
+  let interruptedBy;
+  let timer;
+  let giveUp;
+  const interrupt = (signal) => {
+    interruptedBy ??= signal;
+    signalGroup(child, 'SIGTERM');
+    timer ??= setTimeout(giveUp, INTERRUPT_MS_MAX);
+  };
+  // Before the step begins: a signal that came in between would end this process, and leave the step.
+  for (const signal of SIGNALS) process.on(signal, interrupt);
+  child = spawn(command, args, {
     cwd: ROOT,
     stdio: ['ignore', ...(output === 'shown' ? [2, 2] : ['pipe', 'pipe'])],
     // A process group of its own, so that one signal reaches all processes of the step. This user may not signal what sudo
@@ -168,9 +179,6 @@ export async function runStep(command, args, { title, hint = '', output = 'kept'
   const printed = [];
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => printed.push(chunk));
 
-  let interruptedBy;
-  let timer;
-  let giveUp;
   const ended = new Promise((resolve) => {
     giveUp = resolve;
     child.on('error', (error) => resolve(error.message));
@@ -179,12 +187,6 @@ export async function runStep(command, args, { title, hint = '', output = 'kept'
       resolve(code === 0 ? undefined : signal ? `ended by ${signal}` : `exit code ${code}`);
     });
   });
-  const interrupt = (signal) => {
-    interruptedBy ??= signal;
-    signalGroup(child, 'SIGTERM');
-    timer ??= setTimeout(giveUp, INTERRUPT_MS_MAX);
-  };
-  for (const signal of SIGNALS) process.on(signal, interrupt);
   const reason = await ended;
   clearTimeout(timer);
   for (const signal of SIGNALS) process.off(signal, interrupt);
