@@ -16,6 +16,10 @@ const dateTextBytes = 'YYYY-MM-DD hh:mm:ss.ffffff'.length;
 const columnBytes = 1_024;
 /** Of a column in a record batch: a node, three buffers with what fills each up to eight bytes, and a last offset. */
 const batchColumnBytes = 128;
+/** Of a record batch beside that, and in the footer. */
+const arrowBatchBytes = 256;
+/** What stands around the pages of Parquet, and what Snappy adds to values that it cannot compress. */
+const valueBytesPerPageByte = 1_024;
 /** A name may stand in the schema, in the Arrow schema within it, and in each row group. */
 const nameCopies = 4;
 const fileBytes = 64 * 1024;
@@ -28,7 +32,7 @@ export function fileBytesMax(
   index: BatchIndex,
 ): number {
   const chosen = formats[format];
-  const { rows, bytes, textBytes } = index;
+  const { rows, textBytes } = index;
   if (content.type === 'text') {
     const keyBytes = !isArrow(chosen) && chosen.hasKeys ? keysBytes(columns) : 0;
     const around = Buffer.byteLength(content.head) + Buffer.byteLength(content.tail);
@@ -49,14 +53,15 @@ export function fileBytesMax(
   }
   // A row group of Parquet may have values twice: in a dictionary, and when that is full.
   if (content.type === 'parquet') rowBytes *= 2;
-  const valuesBytes = bytes + rows * rowBytes;
+  // Texts take no more than in the packets, or as JSON if they are not UTF-8: what replaces a byte takes three.
+  const valuesBytes = Math.max(index.bytes, textBytes) + rows * rowBytes;
   const schemaBytes = columns.length * columnBytes + nameBytes;
   const partsBytes =
     content.type === 'arrow'
-      ? batchesMax(index, batchLimits(types, arrowFileBatchBytes)) * columns.length * batchColumnBytes
+      ? batchesMax(index, batchLimits(types, arrowFileBatchBytes)) *
+        (arrowBatchBytes + columns.length * batchColumnBytes)
       : Math.ceil(rows / rowGroup.rows + valuesBytes / rowGroup.bytes) * schemaBytes;
-  // Texts take no more than in the packets, unless they are not UTF-8.
-  return valuesBytes + partsBytes + 2 * schemaBytes + fileBytes;
+  return valuesBytes + Math.ceil(valuesBytes / valueBytesPerPageByte) + partsBytes + 2 * schemaBytes + fileBytes;
 }
 
 /** Of an Arrow file: two that follow each other would not fit in one (see worker/arrow/file-batches.ts). */

@@ -11,15 +11,18 @@ export interface BatchLimits {
 const columnBytes = 64;
 /** A NULL takes next to nothing in a packet, and in Arrow as much as any value: a batch has at most so many times its packets. */
 const growthMax = 4;
+/** For each cell, NULL or not, eight bytes say where it lies. */
+const cellsMax = 1024 * 1024;
 
 /** @param bytes of packets. A batch of many columns has more, or most of it would be metadata */
 export function batchLimits(types: readonly ArrowType[], bytes: number): BatchLimits {
   const packetBytes = Math.max(bytes, types.length * columnBytes);
   const rowBytes = types.reduce((sum, type) => sum + valueBytes(type), 0);
-  return { packetBytes, rows: Math.max(1, Math.floor((growthMax * packetBytes) / Math.max(1, rowBytes))) };
+  const rows = Math.min((growthMax * packetBytes) / Math.max(1, rowBytes), cellsMax / Math.max(1, types.length));
+  return { packetBytes, rows: Math.max(1, Math.floor(rows)) };
 }
 
-/** Bytes of packets in a record batch of an Arrow file. */
+/** Bytes of packets in a record batch of an Arrow file: as in a stream. */
 export const arrowFileBatchBytes = 224 * 1024;
 /** In what is handed to the writer of Parquet at a time: each column of it costs as much as a hundred values. */
 export const parquetBatchBytes = 4 * 1024 * 1024;

@@ -1,7 +1,7 @@
 import type { BatchLimits } from '../../formats/arrow/batch-limits.ts';
 import type { RowPackets } from './cells.ts';
 
-/** Joins and divides the batches of a kept result, so that each of a file is full, save the last, and none takes more than it may. */
+/** The batches of a kept result for a file: joined while they fit, and divided where they have too many rows. */
 export function* fileBatches(packets: Iterable<RowPackets>, limits: BatchLimits): Generator<RowPackets> {
   let parts: RowPackets[] = [];
   let bytes = 0;
