@@ -19,6 +19,7 @@ export class QuerySchema {
   }
 
   get columns(): readonly Column[] {
+    if (this.#store !== null) throw new Error('the columns of a restored query are asked for before they are read');
     return this.#columns;
   }
 
@@ -51,8 +52,8 @@ export class QuerySchema {
 
   async #read(): Promise<void> {
     const columns = (await this.#store?.readColumns()) ?? none;
-    // A query that was removed meanwhile holds no memory.
-    if (this.#store === null || this.#rowBuffer.isClosed) return;
+    if (this.#store === null) return;
+    if (this.#rowBuffer.isClosed) throw new RefusalError('the result is no longer kept', 'gone');
     if (!this.hold(columns)) {
       throw new RefusalError(causes.storageFull(this.#rowBuffer.heldBytesMax).message, 'too many');
     }

@@ -10,7 +10,7 @@ import type { KeptSpace } from './kept-space.ts';
 import type { Manifest } from './manifest.ts';
 import type { FileToWrite, ResultReader } from './result-reader.ts';
 
-/** How a file is written. */
+/** How a file is written, and the columns, by which its size is estimated. */
 export type FileForm = Pick<FileToWrite, 'format' | 'content'> & { readonly columns: readonly Column[] };
 
 /** The result that files are of. */

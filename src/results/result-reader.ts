@@ -10,7 +10,7 @@ import { UserTurns } from './user-turns.ts';
 const pagesMax = 2;
 /** Files that are written at a time: each may take minutes, and no page waits for one. A user has one of them at most. */
 const filesMax = 2;
-/** Small ones do not wait for others. A user has one of them at most, too. */
+/** If these are large, a small one has a place beside them. A user has one of them at most, too. */
 const smallFilesMax = 1;
 const smallFileBytesMax = 16 * 1024 * 1024;
 /** Pages are waited for if one was so recently: many clients who read without a pause are not all there at each moment. */
@@ -62,7 +62,7 @@ export class ResultReader implements AsyncDisposable {
 
   /** Whether pages of the user, or of several users, have to wait for others. One user's many do not hold up another. */
   isBusyFor(user: string): boolean {
-    return this.#pages.hasWaited(user, busyMs);
+    return this.#pages.waitsOrWaited(user, busyMs);
   }
 
   /**
@@ -95,7 +95,8 @@ export class ResultReader implements AsyncDisposable {
     signal.addEventListener('abort', giveUp, { once: true });
     try {
       const run = (): Promise<WrittenFile> => this.#run<WrittenFile>({ type: 'write', ...writing, stop });
-      const turns = writing.bytesMax <= smallFileBytesMax ? this.#smallFiles : this.#files;
+      const isSmall = writing.bytesMax <= smallFileBytesMax && !this.#files.isFree(user);
+      const turns = isSmall ? this.#smallFiles : this.#files;
       const { bytes } = await turns.run(user, run, signal);
       return bytes;
     } finally {

@@ -18,8 +18,13 @@ export class UserTurns {
     this.#perUserMax = perUserMax;
   }
 
+  /** Whether a task of the user would run at once. */
+  isFree(user: string): boolean {
+    return this.#running < this.#runningMax && this.#isAble(user);
+  }
+
   /** Whether a task of the user, or those of several users, waits, or had to wait in the last milliseconds. */
-  hasWaited(user: string, withinMs: number): boolean {
+  waitsOrWaited(user: string, withinMs: number): boolean {
     let noted = 0;
     for (const waiting of this.#waiting.users) {
       this.#noteWait(waiting);
@@ -37,7 +42,7 @@ export class UserTurns {
    */
   async run<Result>(user: string, task: () => Promise<Result>, signal: AbortSignal | null = null): Promise<Result> {
     signal?.throwIfAborted();
-    if (this.#running < this.#runningMax && this.#isAble(user)) this.#count(user, 1);
+    if (this.isFree(user)) this.#count(user, 1);
     else await this.#wait(user, signal);
     try {
       return await task();

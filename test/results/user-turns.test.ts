@@ -92,7 +92,7 @@ t.test('it is known whose tasks had to wait', async (t) => {
     ends.shift()?.();
     await turn();
   };
-  const waited = (): boolean[] => ['ann', 'bob', 'eve'].map((user) => turns.hasWaited(user, 50));
+  const waited = (): boolean[] => ['ann', 'bob', 'eve'].map((user) => turns.waitsOrWaited(user, 50));
   void turns.run('ann', task);
   t.strictSame(waited(), [false, false, false]);
   void turns.run('ann', task);
