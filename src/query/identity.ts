@@ -16,6 +16,6 @@ export interface QueryIdentity {
   /** The answer of `/final` has something for the client that no other answer has. */
   readonly needsFinal?: boolean;
   /** Its result is kept on disk. */
-  readonly isKept?: true;
+  readonly isKept?: boolean;
   readonly origin?: QueryOrigin;
 }
