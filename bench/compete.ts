@@ -82,11 +82,12 @@ async function play(
   try {
     for (const [name, start] of field) contenders.set(name, await start());
     const parts = partsOf(scenario, database);
-    // Once without counting, as a server runs for longer than it takes to be compiled.
+    // Once without counting, as a server runs for longer than it takes to be compiled, and reads a large result in another way the
+    // second time.
     const warmUps = warmUpThemselves.has(scenario.kind) ? 0 : 1;
     for (let round = -warmUps; round < rounds; round++) {
       for (const [name, contender] of contenders) {
-        for (const { label, measure } of round < 0 ? parts.slice(0, 1) : parts) {
+        for (const { label, measure } of parts) {
           const measurement = await measure(contender);
           if (round < 0) continue;
           const line = label === '' ? name : `${name}, ${label}`;
