@@ -29,7 +29,7 @@ export class UserTurns {
     for (const waiting of this.#waiting.users) {
       this.#noteWait(waiting);
       noted++;
-      // Those are several, whoever else waits.
+      // Two users are several, whoever else waits.
       if (noted === 2) break;
     }
     const since = performance.now() - withinMs;

@@ -78,7 +78,7 @@ t.test('mutated requests as raw bytes do no harm', { timeout: testMsMax }, async
   const login = { user };
   // A busy machine may take longer than the request timeout to send the first request on its new connection.
   const standing = await until(() => firstPage(sluice.url, login).catch(() => null));
-  if (standing === null) return;
+  if (standing === null) throw new Error('the first page never came');
   const { id } = standing;
   const place: Place = {
     authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}`,
