@@ -29,7 +29,7 @@ export class UserTurns {
     for (const waiting of this.#waiting.users) {
       this.#noteWait(waiting);
       noted++;
-      // Two users are several, whoever else waits.
+      // Tasks of several users wait, and the others need no look.
       if (noted === 2) break;
     }
     const since = performance.now() - withinMs;
