@@ -89,7 +89,7 @@ export async function build(projects) {
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
   const pretty = process.stderr.isTTY ? ['--pretty'] : [];
   const compile = runStep(process.execPath, [compiler, '-b', ...projects, ...pretty], { title: 'the build' });
-  await Promise.all([compile, buildKernel()]);
+  await Promise.all([compile, buildKernels()]);
 }
 
 /** Brings what is missing, compiles everything, and runs a compiled program of the benchmark with this command's arguments. */
@@ -108,22 +108,29 @@ export async function runBenchProgram(program, prepare = (args) => args) {
   }
 }
 
-/** Compiles the kernel to WebAssembly, unless the result is newer than the sources, the compiler and this script. */
-async function buildKernel() {
+/** Where the kernels are compiled from and to. */
+const kernels = [
+  ['main.ts', 'dist/worker/kernel.wasm'],
+  ['arrow/main.ts', 'dist/worker/arrow/kernel.wasm'],
+];
+
+/** Compiles the kernels to WebAssembly, unless the results are newer than the sources, the compiler and this script. */
+async function buildKernels() {
   const folder = 'src/worker/kernel';
-  const target = 'dist/worker/kernel.wasm';
   const compiler = 'node_modules/assemblyscript';
   const sources = readdirSync(join(ROOT, folder), { recursive: true }).map((name) => join(folder, name));
   const parts = [...sources, join(compiler, 'package.json'), 'scripts/setup.mjs'];
   const newestMs = Math.max(...parts.map((part) => modifiedMs(part) ?? Number.POSITIVE_INFINITY));
-  if ((modifiedMs(target) ?? 0) > newestMs) return;
 
-  // No runtime, because the kernel allocates nothing; its memory has a fixed size. Warning 112 is about exports of vectors,
-  // which are internal here.
+  // No runtime, because the kernels allocate nothing; their memories have a fixed size. Warning 112 is about exports of
+  // vectors, which are internal here.
   const options = ['--optimizeLevel=3', '--shrinkLevel=0', '--enable=simd', '--runtime=stub', '--noAssert'];
   const program = join(ROOT, compiler, 'bin/asc.js');
-  const args = [program, join(folder, 'main.ts'), '--outFile', target, '--disableWarning', '112', ...options];
-  await runStep(process.execPath, args, { title: 'the build of the kernel' });
+  for (const [source, target] of kernels) {
+    if ((modifiedMs(target) ?? 0) > newestMs) continue;
+    const args = [program, join(folder, source), '--outFile', target, '--disableWarning', '112', ...options];
+    await runStep(process.execPath, args, { title: `the build of ${target}` });
+  }
 }
 
 /** Finds an executable as a shell would, and also where servers are kept that a user's PATH often leaves out. */

@@ -5,6 +5,7 @@ import {
   microsecondsMax,
   pointMax,
   pointMin,
+  yearMax,
 } from './kernel/shared/precision.ts';
 import * as valueType from './kernel/shared/value-type.ts';
 
@@ -86,7 +87,7 @@ function dateText(type: number, decimals: number, source: DataView, from: number
   const length = source.getUint8(from);
   const [year, month, day] =
     length > 0 ? [source.getUint16(from + 1, true), source.getUint8(from + 3), source.getUint8(from + 4)] : [0, 0, 0];
-  if (year > 9999) throw new RangeError(`a date is of the year ${year}`);
+  if (year > yearMax) throw new RangeError(`a date is of the year ${year}`);
   const date = `${String(year).padStart(4, '0')}-${twoDigits(month)}-${twoDigits(day)}`;
   if (type === valueType.date) return date;
   const hour = length > 4 ? source.getUint8(from + 5) : 0;

@@ -1,14 +1,16 @@
 import { aligned } from '../../formats/arrow/messages.ts';
-import { type Cells, nullCell } from './cells.ts';
+import { type Cells, notInKernel, nullCell } from './cells.ts';
+import { arrowKernel } from './kernel.ts';
 
-const firstBytes = 256 * 1024;
-/** A larger memory, for large rows, is not kept for the next batch. */
-const keptBytesMax = 1024 * 1024;
+const kernelView = viewOf(arrowKernel.body);
 
-/** The body of a record batch: the buffers of its columns, one after the other. Its memory is used for one batch after the other. */
+/**
+ * The body of a record batch: the buffers of its columns, one after the other. It is in the kernel's memory unless it is larger
+ * than that, so there may be one only in a thread.
+ */
 export class BatchBody {
-  bytes: Buffer = Buffer.allocUnsafeSlow(firstBytes);
-  view = viewOf(this.bytes);
+  bytes: Buffer = arrowKernel.body;
+  view = kernelView;
   /** Up to the end of the last buffer, aligned. */
   length = 0;
   /** The position and the length of each buffer. */
@@ -18,7 +20,8 @@ export class BatchBody {
   clear(): void {
     this.length = 0;
     this.buffers.length = 0;
-    if (this.bytes.length > keptBytesMax) this.#replace(firstBytes);
+    this.bytes = arrowKernel.body;
+    this.view = kernelView;
   }
 
   /**
@@ -29,7 +32,8 @@ export class BatchBody {
     const needed = aligned(this.length + bytesMax);
     if (needed > this.bytes.length) {
       const before = this.bytes.subarray(0, this.length);
-      this.#replace(Math.max(needed, this.bytes.length * 2));
+      this.bytes = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2));
+      this.view = viewOf(this.bytes);
       this.bytes.set(before);
     }
     return this.length;
@@ -44,18 +48,37 @@ export class BatchBody {
   }
 
   /**
+   * Lets the kernel write a buffer of so many bytes from a position on.
+   * @param write returns whether the kernel knew all values
+   * @returns whether the buffer is written; if not, nothing is
+   */
+  writeInKernel({ kernelCell }: Cells, bytes: number, write: (at: number) => boolean): boolean {
+    if (kernelCell === notInKernel) return false;
+    const at = this.begin(bytes);
+    if (this.bytes !== arrowKernel.body || !write(at)) return false;
+    this.end(bytes);
+    return true;
+  }
+
+  /**
    * Writes which cells are not NULL.
    * @returns the number of those that are
    */
-  writeValidity({ lengths, rows }: Cells): number {
-    let nulls = 0;
-    for (let row = 0; row < rows; row++) if (lengths[row] === nullCell) nulls++;
+  writeValidity(cells: Cells): number {
+    const { lengths, rows } = cells;
+    const nulls = countNulls(cells);
     if (nulls === 0) {
       // None are, if there is no bitmap.
       this.end(0);
       return 0;
     }
     const size = (rows + 7) >> 3;
+    const { functions } = arrowKernel;
+    const isWritten = this.writeInKernel(cells, size, (at) => {
+      functions.writeValidity(cells.kernelCell, rows, at);
+      return true;
+    });
+    if (isWritten) return nulls;
     const start = this.begin(size);
     const { bytes } = this;
     bytes.fill(0, start, start + size);
@@ -65,11 +88,13 @@ export class BatchBody {
     this.end(size);
     return nulls;
   }
+}
 
-  #replace(bytes: number): void {
-    this.bytes = Buffer.allocUnsafeSlow(bytes);
-    this.view = viewOf(this.bytes);
-  }
+function countNulls({ lengths, rows, kernelCell }: Cells): number {
+  if (kernelCell !== notInKernel) return arrowKernel.functions.countNulls(kernelCell, rows);
+  let nulls = 0;
+  for (let row = 0; row < rows; row++) if (lengths[row] === nullCell) nulls++;
+  return nulls;
 }
 
 function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {

@@ -1,6 +1,7 @@
 import { fixedBytes } from '../binary-values.ts';
 import * as rowPacket from '../kernel/shared/row-packet.ts';
 import * as valueType from '../kernel/shared/value-type.ts';
+import { arrowKernel } from './kernel.ts';
 
 // V8 reads a constant of the own module faster than an imported one.
 const { binaryRowHeader, headerBytes, nullBitsOffset, nullPrefix, prefix2, prefix3, prefix8 } = rowPacket;
@@ -20,7 +21,11 @@ export interface Cells {
   /** By row; `nullCell` for NULL. Of dates and times of binary rows, without the byte that says it. */
   readonly lengths: Int32Array;
   readonly rows: number;
+  /** The number of the first one in the kernel's memory; `notInKernel` if they are elsewhere. */
+  readonly kernelCell: number;
 }
+
+export const notInKernel = -1;
 
 /** Row packets, one after the other, each with its header. */
 export interface RowPackets {
@@ -28,6 +33,8 @@ export interface RowPackets {
   /** By row, the end of its packet in `source`. */
   readonly ends: Uint32Array;
 }
+
+const kernelView = viewOf(arrowKernel.packets);
 
 /** The most cells for which memory is kept between two batches. */
 const keptCellsMax = 256 * 1024;
@@ -47,13 +54,19 @@ export function findCells(
   values: Uint16Array | null,
 ): Cells[] {
   const rows = to - from;
+  let at = from === 0 ? 0 : (ends[from - 1] as number);
+  const end = rows === 0 ? at : (ends[to - 1] as number);
+  const sizes = values?.map((value) => fixedBytes[value & typeMask] as number) ?? null;
+  if (arrowKernel.findCells(source.subarray(at, end), rows, columns, sizes)) {
+    const { packets, starts, lengths } = arrowKernel;
+    return cellsOf(packets, kernelView, starts, lengths, rows, columns, true);
+  }
   const count = rows * columns;
   if (starts.length < count || starts.length > Math.max(keptCellsMax, count)) {
     starts = new Uint32Array(count);
     lengths = new Int32Array(count);
   }
-  const view = new DataView(source.buffer, source.byteOffset, source.byteLength);
-  let at = from === 0 ? 0 : (ends[from - 1] as number);
+  const view = viewOf(source);
   for (let row = 0; row < rows; row++) {
     const end = ends[from + row] as number;
     // A row of 16 MiB or more has its header in front of the whole.
@@ -62,12 +75,29 @@ export function findCells(
     else findInBinary(source, view, start, end, row, rows, values);
     at = end;
   }
+  return cellsOf(source, view, starts, lengths, rows, columns, false);
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
+}
+
+function cellsOf(
+  source: Buffer,
+  view: DataView,
+  starts: Uint32Array,
+  lengths: Int32Array,
+  rows: number,
+  columns: number,
+  isInKernel: boolean,
+): Cells[] {
   return Array.from({ length: columns }, (_, column) => ({
     source,
     view,
     starts: starts.subarray(column * rows, (column + 1) * rows),
     lengths: lengths.subarray(column * rows, (column + 1) * rows),
     rows,
+    kernelCell: isInKernel ? column * rows : notInKernel,
   }));
 }
 

@@ -1,14 +1,16 @@
 import { valueText, valueType } from '../binary-values.ts';
 import * as ascii from '../kernel/shared/ascii.ts';
-import { fractionDigitsMax, microsecondsMax } from '../kernel/shared/precision.ts';
+import { fractionDigitsMax, microsecondsMax, yearMax } from '../kernel/shared/precision.ts';
 import type { BatchBody } from './batch-body.ts';
 import { type Cells, nullCell } from './cells.ts';
 import { noNumber, writeInt64 } from './integers.ts';
+import { arrowKernel } from './kernel.ts';
 import { UnrepresentableError } from './unrepresentable-error.ts';
 
 // V8 reads a constant of the own module faster than an imported one.
 const { minus, point, zero } = ascii;
 const noCell = nullCell;
+const { functions } = arrowKernel;
 
 const dateBytes = 4;
 const microsecondBytes = 8;
@@ -42,7 +44,9 @@ export function dropInvalidDates(cells: Cells, form: DateForm): void {
 
 /** Days since 1970. */
 export function writeDates(cells: Cells, body: BatchBody, form: DateForm): void {
-  const { starts, lengths, rows } = cells;
+  const { starts, lengths, rows, kernelCell } = cells;
+  const inKernel = (at: number): boolean => functions.writeDates(kernelCell, rows, at) !== 0;
+  if (form !== null && body.writeInKernel(cells, rows * dateBytes, inKernel)) return;
   const at = body.begin(rows * dateBytes);
   const out = body.view;
   for (let row = 0, to = at; row < rows; row++, to += dateBytes) {
@@ -61,7 +65,11 @@ export function writeDates(cells: Cells, body: BatchBody, form: DateForm): void 
 
 /** Microseconds since 1970, as if the time were UTC. */
 export function writeTimestamps(cells: Cells, body: BatchBody, form: DateForm): void {
-  const { starts, lengths, rows } = cells;
+  const { starts, lengths, rows, kernelCell } = cells;
+  if (form !== null && form.type !== valueType.date) {
+    const inKernel = (at: number): boolean => functions.writeTimestamps(kernelCell, rows, at, form.decimals) !== 0;
+    if (body.writeInKernel(cells, rows * microsecondBytes, inKernel)) return;
+  }
   const at = body.begin(rows * microsecondBytes);
   const out = body.view;
   for (let row = 0, to = at; row < rows; row++, to += microsecondBytes) {
@@ -191,7 +199,7 @@ const daysOfMonth = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** Whether there is such a date: the databases have dates with zeros, and may allow 2024-02-31. */
 function isDate(): boolean {
-  if (month === 0 || month > 12 || day === 0) return false;
+  if (year > yearMax || month === 0 || month > 12 || day === 0) return false;
   const isLeapDay = month === 2 && day === 29 && year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   return day <= (daysOfMonth[month - 1] as number) || isLeapDay;
 }

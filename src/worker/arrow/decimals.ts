@@ -2,6 +2,7 @@ import * as ascii from '../kernel/shared/ascii.ts';
 import type { BatchBody } from './batch-body.ts';
 import { type Cells, nullCell } from './cells.ts';
 import { noNumber, writeInt64 } from './integers.ts';
+import { arrowKernel } from './kernel.ts';
 import { UnrepresentableError } from './unrepresentable-error.ts';
 
 // V8 reads a constant of the own module faster than an imported one.
@@ -20,7 +21,10 @@ const chunkFactor = 10 ** chunkDigits;
 
 /** Fixed-point numbers as the databases print them. */
 export function writeDecimals(cells: Cells, body: BatchBody, bytes: 16 | 32, precision: number, scale: number): void {
-  const { starts, lengths, rows } = cells;
+  const { starts, lengths, rows, kernelCell } = cells;
+  const inKernel = (at: number): boolean =>
+    arrowKernel.functions.writeDecimals(kernelCell, rows, at, bytes, precision, scale) !== 0;
+  if (body.writeInKernel(cells, rows * bytes, inKernel)) return;
   const at = body.begin(rows * bytes);
   for (let row = 0, to = at; row < rows; row++, to += bytes) {
     const start = starts[row] as number;

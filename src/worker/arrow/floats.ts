@@ -4,6 +4,7 @@ import { floatDigits } from '../kernel/shared/precision.ts';
 import type { BatchBody } from './batch-body.ts';
 import { type Cells, nullCell } from './cells.ts';
 import { noNumber } from './integers.ts';
+import { arrowKernel } from './kernel.ts';
 
 // V8 reads a constant of the own module faster than an imported one.
 const { minus, point, zero } = ascii;
@@ -22,8 +23,13 @@ export function writeFloats(cells: Cells, body: BatchBody, bytes: FloatBytes): v
 
 /** Numbers of binary rows: those that the database prints in text rows, so that a statement has the same values in both. */
 export function writeBinaryFloats(cells: Cells, body: BatchBody, bytes: FloatBytes, decimals: number): void {
-  const { view, starts } = cells;
+  const { view, starts, rows, kernelCell } = cells;
   if (bytes === 8 && decimals >= decimalsNotFixed) {
+    const isWritten = body.writeInKernel(cells, rows * bytes, (at) => {
+      arrowKernel.functions.copyDoubles(kernelCell, rows, at);
+      return true;
+    });
+    if (isWritten) return;
     writeEach(cells, body, bytes, (row) => finite(view.getFloat64(starts[row] as number, true)));
     return;
   }

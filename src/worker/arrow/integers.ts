@@ -1,6 +1,7 @@
 import * as ascii from '../kernel/shared/ascii.ts';
 import type { BatchBody } from './batch-body.ts';
 import { type Cells, nullCell } from './cells.ts';
+import { arrowKernel } from './kernel.ts';
 import { UnrepresentableError } from './unrepresentable-error.ts';
 
 // V8 reads a constant of the own module faster than an imported one.
@@ -11,6 +12,7 @@ const noCell = nullCell;
 const exactDigits = 15;
 const twoTo32 = 2 ** 32;
 const bitBytesMax = 8;
+const { copy1, copy2, copy4, copy8 } = arrowKernel.functions;
 
 type IntegerBytes = 1 | 2 | 4 | 8;
 
@@ -23,14 +25,29 @@ const castIt = 'CAST it to another type';
 export function copierOf(bytes: IntegerBytes): (cells: Cells, body: BatchBody) => void {
   switch (bytes) {
     case 1:
-      return copyBytes;
+      return copierWith(copy1, 1, copyBytes);
     case 2:
-      return copy2Bytes;
+      return copierWith(copy2, 2, copy2Bytes);
     case 4:
-      return copy4Bytes;
+      return copierWith(copy4, 4, copy4Bytes);
     case 8:
-      return copy8Bytes;
+      return copierWith(copy8, 8, copy8Bytes);
   }
+}
+
+function copierWith(
+  copyInKernel: (cell: number, rows: number, at: number) => void,
+  bytes: IntegerBytes,
+  copy: (cells: Cells, body: BatchBody) => void,
+): (cells: Cells, body: BatchBody) => void {
+  return (cells, body) => {
+    const { kernelCell, rows } = cells;
+    const isWritten = body.writeInKernel(cells, rows * bytes, (at) => {
+      copyInKernel(kernelCell, rows, at);
+      return true;
+    });
+    if (!isWritten) copy(cells, body);
+  };
 }
 
 function copyBytes({ view, starts, lengths, rows }: Cells, body: BatchBody): void {

@@ -4,12 +4,14 @@ import { replacementBytes, takeInvalid, writeSequence } from '../cell-text.ts';
 import * as invalidCell from '../kernel/shared/invalid-cell.ts';
 import type { BatchBody } from './batch-body.ts';
 import { type Cells, nullCell } from './cells.ts';
+import { arrowKernel } from './kernel.ts';
 
 const noCell = nullCell;
 /** Up to this length, a loop copies faster than a call. */
 const shortBytes = 128;
 const wordBytes = 4;
 const offsetBytes = 4;
+const { functions } = arrowKernel;
 
 /** The bytes of the cells as they are. */
 export function writeBytes(cells: Cells, body: BatchBody): void {
@@ -58,21 +60,46 @@ export function writeStrings(texts: readonly string[], body: BatchBody): void {
 }
 
 /** Writes the offsets and the bytes of the cells. */
-function copyCells(
-  { source, view, starts, lengths, rows }: Cells,
-  body: BatchBody,
-): { areWhole: boolean; start: number; bytes: number } {
+function copyCells(cells: Cells, body: BatchBody): { areWhole: boolean; start: number; bytes: number } {
+  const { rows, kernelCell } = cells;
   let bytes = 0;
-  const offsets = body.begin((rows + 1) * offsetBytes);
-  body.view.setInt32(offsets, 0, true);
+  const offsetsInKernel = (at: number): boolean => {
+    bytes = functions.writeOffsets(kernelCell, rows, at);
+    return true;
+  };
+  if (!body.writeInKernel(cells, (rows + 1) * offsetBytes, offsetsInKernel)) bytes = writeOffsetsOf(cells, body);
+
+  const start = body.begin(bytes);
+  let areWhole = true;
+  const copyInKernel = (at: number): boolean => {
+    areWhole = functions.copyTexts(kernelCell, rows, at) !== 0;
+    return true;
+  };
+  if (!body.writeInKernel(cells, bytes, copyInKernel)) areWhole = copyTo(cells, body, start, bytes);
+  return { areWhole, start, bytes };
+}
+
+/** @returns the bytes of all cells */
+function writeOffsetsOf({ lengths, rows }: Cells, body: BatchBody): number {
+  let bytes = 0;
+  const at = body.begin((rows + 1) * offsetBytes);
+  body.view.setInt32(at, 0, true);
   for (let row = 0; row < rows; row++) {
     const length = lengths[row] as number;
     if (length !== noCell) bytes += length;
-    body.view.setInt32(offsets + (row + 1) * offsetBytes, bytes, true);
+    body.view.setInt32(at + (row + 1) * offsetBytes, bytes, true);
   }
   body.end((rows + 1) * offsetBytes);
+  return bytes;
+}
 
-  const start = body.begin(bytes);
+/** @returns whether no cell begins within a character of UTF-8 */
+function copyTo(
+  { source, view, starts, lengths, rows }: Cells,
+  body: BatchBody,
+  start: number,
+  bytes: number,
+): boolean {
   const { bytes: out, view: outView } = body;
   let areWhole = true;
   let to = start;
@@ -92,7 +119,7 @@ function copyCells(
     while (to < end) out[to++] = source[from++] as number;
   }
   body.end(bytes);
-  return { areWhole, start, bytes };
+  return areWhole;
 }
 
 function replaceInvalid({ source, starts, lengths, rows }: Cells, body: BatchBody): void {

@@ -7,6 +7,7 @@ export const floatDigits = 6;
 /** Numbers whose point would stand outside this range are printed with an exponent (MySQL source, `my_gcvt`). */
 export const pointMin = -14;
 export const pointMax = 15;
+export const yearMax = 9_999;
 /** Digits of the fraction of a second. */
 export const fractionDigitsMax = 6;
 export const microsecondsMax = 999_999;
