@@ -84,7 +84,7 @@ export async function installMariadb({ forTests = false } = {}) {
     throw new SetupError(`${manager.name} did not bring ${stillMissing.join(', ')}: ${hint}`);
 }
 
-/** Compiles the kernel, and the projects at the given paths, of which the compiler itself knows what has changed. */
+/** Compiles the kernels, and the projects at the given paths, of which the compiler itself knows what has changed. */
 export async function build(projects) {
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
   const pretty = process.stderr.isTTY ? ['--pretty'] : [];

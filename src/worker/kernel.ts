@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { Constants } from '../wire/constants.ts';
 import {
   cellPieceBytes,
@@ -13,6 +12,7 @@ import {
 } from './kernel/shared/sizes.ts';
 import * as stops from './kernel/shared/stop.ts';
 import type { RowFormat } from './row-format.ts';
+import { compiled } from './web-assembly.ts';
 
 export { cellPieceBytes, headroomBytes, readBytes };
 
@@ -21,12 +21,6 @@ export const kernelStop: Constants<typeof stops> = stops;
 
 /** `Kernel.encode` throws for `malformed`. */
 export type KernelStop = Exclude<(typeof kernelStop)[keyof typeof kernelStop], typeof kernelStop.malformed>;
-
-/** A global of Node.js that @types/node does not declare. */
-declare const WebAssembly: {
-  readonly Module: new (source: Uint8Array) => object;
-  readonly Instance: new (module: object) => { readonly exports: object };
-};
 
 /** The exports of kernel/main.ts. Numbers are addresses in its memory, or counts. */
 interface Exports {
@@ -65,7 +59,7 @@ interface Exports {
   encodeHex(length: number): number;
 }
 
-const program = new WebAssembly.Module(readFileSync(new URL('kernel.wasm', import.meta.url)));
+const newInstance = compiled(new URL('kernel.wasm', import.meta.url));
 
 /**
  * The powers of ten from `powerMin` to `powerMax`: the first 126 bits of each, plus one, so that it is never too small. Two
@@ -110,7 +104,7 @@ export class Kernel {
   #format: RowFormat | null = null;
 
   constructor() {
-    const exports = new WebAssembly.Instance(program).exports as Exports;
+    const exports = newInstance() as Exports;
     const memory = exports.memory.buffer;
     this.#exports = exports;
     this.#kinds = new Uint8Array(memory, exports.kinds.value, columnsMax);

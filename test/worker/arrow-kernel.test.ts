@@ -4,10 +4,11 @@ import { endOfStream, schemaMessage } from '#src/formats/arrow/messages.js';
 import { cellKind } from '#src/formats/cell-kind.js';
 import type { ColumnType } from '#src/wire/statement.js';
 import { type ArrowRowFormat, arrowRowFormat } from '#src/worker/arrow/arrow-columns.js';
-import type { RowPackets } from '#src/worker/arrow/cells.js';
+import { findCells, notInKernel, type RowPackets } from '#src/worker/arrow/cells.js';
 import { recordBatch } from '#src/worker/arrow/record-batch.js';
 import { valueType } from '#src/worker/binary-values.js';
-import { arrowCellsMax, arrowPacketsBytes } from '#src/worker/kernel/shared/sizes.js';
+import { cellsMax, packetsBytes } from '#src/worker/kernel/shared/arrow.js';
+import { columnsMax } from '#src/worker/kernel/shared/sizes.js';
 import { framed, packetHeaderBytes } from '../support/answer-packets.ts';
 import { figure } from '../support/form.ts';
 import { pick, type Random, randomBytes, seeded } from '../support/random.ts';
@@ -145,7 +146,7 @@ function anyText(random: Random): Buffer {
 
 function blob(random: Random): Buffer {
   return encodedString(
-    randomBytes(random, pick(random, [0, 1, 15, 16, 17, 33, random(random(40) === 0 ? 3_000 : 60)])),
+    randomBytes(random, pick(random, [0, 1, 15, 16, 17, 33, random(60), random(random(100) === 0 ? 70_000 : 60)])),
   );
 }
 
@@ -178,8 +179,8 @@ const columns: readonly TestColumn[] = [
   { type: { name: 'Binary' }, value: valueType.string, random: blob },
 ];
 
-/** In rows of text all values are texts: of these types, the kernel finds the cells of all, and writes those of most. */
-const textColumns = columns.filter(({ value, type }) => value === valueType.string && type.name !== 'Date');
+/** In rows of text all values are texts. The kernel writes those that are texts in binary rows too. */
+const textColumns = columns.filter(({ value }) => value === valueType.string);
 
 function formatOf(tested: readonly TestColumn[], isBinary: boolean, zeroDates: 'fail' | 'null'): ArrowRowFormat {
   const described = tested.map(({ type, value }, index) => ({
@@ -197,7 +198,7 @@ function packetsOf(payloads: readonly Buffer[]): RowPackets {
   return { source: framed(payloads), ends };
 }
 
-/** The first values of each column as text, or the error. */
+/** The bytes of the first values of each column, or the error. */
 function valuesOf(
   format: ArrowRowFormat,
   packets: RowPackets,
@@ -209,11 +210,11 @@ function valuesOf(
     const { bytes } = recordBatch(format, packets, from, to);
     const table = tableFromIPC(Buffer.concat([schemaMessage(format.columns), bytes, endOfStream]));
     return format.columns.map((_, index) => {
-      const column = table.getChildAt(index);
-      return Array.from({ length: count }, (_, row) => {
-        const value = column?.get(row) ?? null;
-        return typeof value === 'string' ? bytesOf(column as Vector, row) : String(value);
-      });
+      const column = table.getChildAt(index) as Vector;
+      const values = Array.from({ length: count }, (_, row) => bytesOf(column, row));
+      const nulls = values.filter((value) => value === 'NULL').length;
+      if (count === to - from && column.nullCount !== nulls) throw new TypeError('the count of nulls is wrong');
+      return values;
     });
   } catch (error) {
     if (error instanceof TypeError) throw error;
@@ -221,10 +222,22 @@ function valuesOf(
   }
 }
 
-/** Apache Arrow replaces what is no UTF-8, so that it could not be told from U+FFFD. */
-function bytesOf({ data }: Vector, row: number): string {
-  const { values, valueOffsets } = data[0] as { values: Uint8Array; valueOffsets: Int32Array };
-  return Buffer.from(values.subarray(valueOffsets[row], valueOffsets[row + 1])).toString('latin1');
+/** Its bytes: as Apache Arrow reads them, two values may be the same that are not. */
+function bytesOf(column: Vector, row: number): string {
+  if (!column.isValid(row)) return 'NULL';
+  const { values, valueOffsets, stride } = column.data[0] as {
+    values: Int8Array;
+    valueOffsets?: Int32Array;
+    stride: number;
+  };
+  const hasOffsets = valueOffsets !== undefined && valueOffsets.length > 0;
+  const [from, to] = hasOffsets ? [valueOffsets[row], valueOffsets[row + 1]] : [row * stride, (row + 1) * stride];
+  const { buffer, byteOffset, byteLength } = values.subarray(from, to);
+  return Buffer.from(buffer, byteOffset, byteLength).toString('hex');
+}
+
+function isInKernel({ columns, values }: ArrowRowFormat, packets: RowPackets, from: number, to: number): boolean {
+  return findCells(packets, from, to, columns.length, values)[0]?.kernelCell !== notInKernel;
 }
 
 /** By column, of a hundred. */
@@ -253,14 +266,19 @@ for (const isBinary of [true, false]) {
       if (tested.length < 2) continue;
       const nullsOf = tested.map(() => pick(random, [0, 0, 1, 50, 100]));
       const distinct = Array.from({ length: 2_000 }, () => payloadOf(randomRow(random, tested, nullsOf)));
-      const count = Math.ceil((arrowCellsMax + 1) / tested.length);
+      const count = Math.ceil((cellsMax + 1) / tested.length);
       const packets = packetsOf(Array.from({ length: count }, (_, row) => distinct[row % distinct.length] as Buffer));
       const format = formatOf(tested, isBinary, 'fail');
       const expected = valuesOf(format, packets, 0, count, distinct.length);
       if (typeof expected === 'string') throw new Error(expected);
+      t.notOk(isInKernel(format, packets, 0, count));
+      let parts = 0;
+      let partsInKernel = 0;
       for (let from = 0; from < distinct.length; ) {
         const to = Math.min(distinct.length, from + pick(random, [1, 7, 8, 9, 1 + random(900)]));
         const written = valuesOf(format, packets, from, to);
+        parts++;
+        if (isInKernel(format, packets, from, to)) partsInKernel++;
         for (const [column, { type }] of tested.entries()) {
           const right = (expected[column] as string[]).slice(from, to);
           const values = typeof written === 'string' ? written : written[column];
@@ -268,7 +286,7 @@ for (const isBinary of [true, false]) {
         }
         from = to;
       }
-      t.pass(`round ${round}: ${tested.length} columns, ${count} rows`);
+      t.ok(partsInKernel > parts / 2, `round ${round}: ${partsInKernel} of ${parts} parts are in the kernel`);
     }
     t.end();
   });
@@ -298,7 +316,7 @@ for (const isBinary of [true, false]) {
     const halved = all.findIndex(({ type }) => type.name === 'String');
     // The kernel does not take it.
     const large = usual();
-    large[all.length - 1] = encodedString(Buffer.alloc(arrowPacketsBytes));
+    large[all.length - 1] = encodedString(Buffer.alloc(packetsBytes));
     for (let round = 0; round < figure(400, 4_000); round++) {
       const format = formatOf(all, isBinary, pick(random, ['fail', 'null']));
       const bad = pick(random, [() => [oddRow()], () => [oddRow()], halves, () => [wrongByte()], () => [cutOff()]]);
@@ -315,3 +333,64 @@ for (const isBinary of [true, false]) {
     t.end();
   });
 }
+
+t.test('a batch that outgrows the kernel has the same values', (t) => {
+  const random = seeded(t);
+  const tested = columns.filter(
+    ({ type }) => type.name === 'Int32' || type.name === 'String' || (type.name === 'Decimal' && type.scale < 18),
+  );
+  const row = (): Value[] =>
+    tested.map(({ type }, column) => {
+      if (type.name === 'Int32') return randomBytes(random, 4);
+      return random(20) === 0
+        ? null
+        : encodedString(type.name === 'String' ? String(random(99)) : `${random(10)}`.padStart(1 + (column % 2), '-'));
+    });
+  const rows = 14_000;
+  const packets = packetsOf(Array.from({ length: rows }, () => binaryRowPayload(row())));
+  const format = formatOf(tested, true, 'fail');
+  t.ok(isInKernel(format, packets, 0, rows), 'its cells are in the kernel');
+  const whole = valuesOf(format, packets, 0, rows) as string[][];
+  const parts = Array.from({ length: rows / 1_000 }, (_, part) =>
+    valuesOf(format, packets, part * 1_000, (part + 1) * 1_000),
+  );
+  t.strictSame(
+    whole.map((values) => values.join()),
+    tested.map((_, column) => parts.flatMap((values) => values[column] as string[]).join()),
+  );
+  t.strictSame(
+    valuesOf(format, packets, 5, 5),
+    tested.map(() => []),
+    'no rows',
+  );
+  t.end();
+});
+
+t.test('as many columns as a table may have, and one more', (t) => {
+  const random = seeded(t);
+  const [int8] = columns as [TestColumn];
+  for (const count of [columnsMax, columnsMax + 1]) {
+    const rows = Array.from({ length: 3 }, () => Array.from({ length: count }, () => Buffer.of(random(256))));
+    const format = formatOf(new Array(count).fill(int8), true, 'fail');
+    const packets = packetsOf(rows.map(binaryRowPayload));
+    t.equal(isInKernel(format, packets, 0, rows.length), count === columnsMax);
+    const expected = rows[0]?.map((_, column) => rows.map((row) => row[column]?.toString('hex')));
+    t.strictSame(valuesOf(format, packets, 0, rows.length), expected);
+  }
+  t.end();
+});
+
+t.test('a cell that is missing, or has a length that its type cannot have, is an error', (t) => {
+  const text = { type: { name: 'String' }, value: valueType.string, random: anyText } as const;
+  const texts = formatOf([text, text], false, 'fail');
+  // The header of the second row begins with the byte of a NULL.
+  const second = rowPayload([Buffer.alloc(125), Buffer.alloc(124)]);
+  t.equal(second.length, 0xfb);
+  t.match(valuesOf(texts, packetsOf([rowPayload([Buffer.from('a')]), second]), 0, 2), /^RangeError/);
+
+  const dates = formatOf([{ type: { name: 'Date' }, value: valueType.date, random: date }], true, 'fail');
+  const [short, long] = [Buffer.of(4, 0xe8, 7, 1, 1), Buffer.of(0xfc, 4, 0, 0xe8, 7, 1, 1)];
+  t.strictSame(valuesOf(dates, packetsOf([binaryRowPayload([short])]), 0, 1), [['0b4d0000']], '19,723 days');
+  t.match(valuesOf(dates, packetsOf([binaryRowPayload([long])]), 0, 1), /^RangeError/);
+  t.end();
+});

@@ -1,8 +1,6 @@
 import { aligned } from '../../formats/arrow/messages.ts';
 import { type Cells, notInKernel, nullCell } from './cells.ts';
-import { arrowKernel } from './kernel.ts';
-
-const kernelView = viewOf(arrowKernel.body);
+import { arrowKernel, viewOf } from './kernel.ts';
 
 /**
  * The body of a record batch: the buffers of its columns, one after the other. It is in the kernel's memory unless it is larger
@@ -10,7 +8,7 @@ const kernelView = viewOf(arrowKernel.body);
  */
 export class BatchBody {
   bytes: Buffer = arrowKernel.body;
-  view = kernelView;
+  view = arrowKernel.bodyView;
   /** Up to the end of the last buffer, aligned. */
   length = 0;
   /** The position and the length of each buffer. */
@@ -21,7 +19,7 @@ export class BatchBody {
     this.length = 0;
     this.buffers.length = 0;
     this.bytes = arrowKernel.body;
-    this.view = kernelView;
+    this.view = arrowKernel.bodyView;
   }
 
   /**
@@ -50,7 +48,7 @@ export class BatchBody {
   /**
    * Lets the kernel write a buffer of so many bytes from a position on.
    * @param write returns whether the kernel knew all values
-   * @returns whether the buffer is written; if not, nothing is
+   * @returns whether the buffer is written; if not, there is none
    */
   writeInKernel({ kernelCell }: Cells, bytes: number, write: (at: number) => boolean): boolean {
     if (kernelCell === notInKernel) return false;
@@ -95,8 +93,4 @@ function countNulls({ lengths, rows, kernelCell }: Cells): number {
   let nulls = 0;
   for (let row = 0; row < rows; row++) if (lengths[row] === nullCell) nulls++;
   return nulls;
-}
-
-function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
-  return new DataView(buffer, byteOffset, byteLength);
 }

@@ -1,7 +1,8 @@
 import { fixedBytes } from '../binary-values.ts';
+import { anyLength, byteLength, nullCell } from '../kernel/shared/arrow.ts';
 import * as rowPacket from '../kernel/shared/row-packet.ts';
 import * as valueType from '../kernel/shared/value-type.ts';
-import { arrowKernel } from './kernel.ts';
+import { arrowKernel, viewOf } from './kernel.ts';
 
 // V8 reads a constant of the own module faster than an imported one.
 const { binaryRowHeader, headerBytes, nullBitsOffset, nullPrefix, prefix2, prefix3, prefix8 } = rowPacket;
@@ -9,8 +10,7 @@ const { binaryRowHeader, headerBytes, nullBitsOffset, nullPrefix, prefix2, prefi
 /** See `RowFormat.values`. */
 const typeMask = 0xff;
 
-/** The length of a cell that is NULL. */
-export const nullCell = -1;
+export { nullCell };
 
 /** The cells of one column: where the bytes of each lie. */
 export interface Cells {
@@ -34,10 +34,9 @@ export interface RowPackets {
   readonly ends: Uint32Array;
 }
 
-const kernelView = viewOf(arrowKernel.packets);
-
 /** The most cells for which memory is kept between two batches. */
 const keptCellsMax = 256 * 1024;
+/** For what the kernel does not find. */
 let starts = new Uint32Array(0);
 let lengths = new Int32Array(0);
 
@@ -55,11 +54,10 @@ export function findCells(
 ): Cells[] {
   const rows = to - from;
   let at = from === 0 ? 0 : (ends[from - 1] as number);
-  const end = rows === 0 ? at : (ends[to - 1] as number);
-  const sizes = values?.map((value) => fixedBytes[value & typeMask] as number) ?? null;
-  if (arrowKernel.findCells(source.subarray(at, end), rows, columns, sizes)) {
-    const { packets, starts, lengths } = arrowKernel;
-    return cellsOf(packets, kernelView, starts, lengths, rows, columns, true);
+  const packets = source.subarray(at, rows === 0 ? at : ends[to - 1]);
+  if (arrowKernel.findCells(packets, rows, columns, values?.map(sizeOf) ?? null)) {
+    const { packets, packetsView, starts, lengths } = arrowKernel;
+    return divide({ source: packets, view: packetsView, starts, lengths, rows, kernelCell: 0 }, columns);
   }
   const count = rows * columns;
   if (starts.length < count || starts.length > Math.max(keptCellsMax, count)) {
@@ -75,30 +73,26 @@ export function findCells(
     else findInBinary(source, view, start, end, row, rows, values);
     at = end;
   }
-  return cellsOf(source, view, starts, lengths, rows, columns, false);
+  return divide({ source, view, starts, lengths, rows, kernelCell: notInKernel }, columns);
 }
 
-function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
-  return new DataView(buffer, byteOffset, byteLength);
+function sizeOf(value: number): number {
+  const type = value & typeMask;
+  return type === valueType.string ? anyLength : fixedBytes[type] || byteLength;
 }
 
-function cellsOf(
-  source: Buffer,
-  view: DataView,
-  starts: Uint32Array,
-  lengths: Int32Array,
-  rows: number,
-  columns: number,
-  isInKernel: boolean,
-): Cells[] {
-  return Array.from({ length: columns }, (_, column) => ({
-    source,
-    view,
-    starts: starts.subarray(column * rows, (column + 1) * rows),
-    lengths: lengths.subarray(column * rows, (column + 1) * rows),
-    rows,
-    kernelCell: isInKernel ? column * rows : notInKernel,
-  }));
+/** By column. @param all of all columns */
+function divide(all: Cells, columns: number): Cells[] {
+  const { starts, lengths, rows, kernelCell } = all;
+  return Array.from({ length: columns }, (_, column) => {
+    const first = column * rows;
+    return {
+      ...all,
+      starts: starts.subarray(first, first + rows),
+      lengths: lengths.subarray(first, first + rows),
+      kernelCell: kernelCell === notInKernel ? notInKernel : first,
+    };
+  });
 }
 
 function findInText(

@@ -163,6 +163,7 @@ function readDateValue(
 ): void {
   if (length !== 0 && length !== 4 && length !== 7 && length !== 11) throw wrongLength(length);
   year = length > 0 ? view.getUint16(start, true) : 0;
+  if (year > yearMax) throw new RangeError(`a date is of the year ${year}`);
   month = length > 0 ? (source[start + 2] as number) : 0;
   day = length > 0 ? (source[start + 3] as number) : 0;
   seconds = 0;
@@ -199,7 +200,7 @@ const daysOfMonth = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** Whether there is such a date: the databases have dates with zeros, and may allow 2024-02-31. */
 function isDate(): boolean {
-  if (year > yearMax || month === 0 || month > 12 || day === 0) return false;
+  if (month === 0 || month > 12 || day === 0) return false;
   const isLeapDay = month === 2 && day === 29 && year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   return day <= (daysOfMonth[month - 1] as number) || isLeapDay;
 }

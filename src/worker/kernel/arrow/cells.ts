@@ -1,3 +1,4 @@
+import { anyLength, byteLength, nullCell } from '../shared/arrow';
 import {
   binaryRowHeader,
   headerBytes,
@@ -7,9 +8,9 @@ import {
   prefix2,
   prefix3,
 } from '../shared/row-packet';
-import { lengths, nullLength, packets, sizes, starts } from './memory';
+import { lengths, packets, sizes, starts } from './memory';
 
-/** Finds the cells of the rows in `packets`, by column. False: a packet is malformed, or longer than 16 MiB. */
+/** Finds the cells of the rows in `packets`, by column. False: a packet is malformed, or as long as none can be here. */
 export function findCells(bytes: usize, rows: usize, columns: usize, isBinary: bool): bool {
   return isBinary ? Rows.find(true, bytes, rows, columns) : Rows.find(false, bytes, rows, columns);
 }
@@ -35,17 +36,22 @@ class Rows {
         if (isBinary) {
           const bit = column + nullBitsOffset;
           if (((load<u8>(nulls + (bit >> 3)) >> <u8>(bit & 7)) & 1) !== 0) {
-            store<i32>(lengths + cell, nullLength);
+            store<i32>(lengths + cell, nullCell);
             continue;
           }
           length = load<u8>(sizes + column);
-          if (length === 0) length = load<u8>(from++);
+          if (length === byteLength) {
+            length = load<u8>(from++);
+            if (length >= <usize>nullPrefix) return false;
+          } else if (length === anyLength) {
+            length = load<u8>(from++);
+          }
         } else {
           length = load<u8>(from++);
         }
         if (length >= <usize>nullPrefix) {
           if (!isBinary && length === nullPrefix) {
-            store<i32>(lengths + cell, nullLength);
+            store<i32>(lengths + cell, nullCell);
             continue;
           }
           if (length === prefix2) {
@@ -63,6 +69,8 @@ class Rows {
         from += length;
         if (from > end) return false;
       }
+      // The last cells may have been NULL, which is not looked for.
+      if (from > end) return false;
       packet = end;
     }
     return true;

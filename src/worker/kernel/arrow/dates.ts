@@ -1,7 +1,8 @@
 // Dates of binary rows (MySQL internals manual, "Binary Protocol Value"). NULL is 0.
 
+import { nullCell } from '../shared/arrow';
 import { fractionDigitsMax, microsecondsMax, yearMax } from '../shared/precision';
-import { body, lengths, nullLength, packets, starts } from './memory';
+import { body, lengths, packets, starts } from './memory';
 
 const secondsPerDay: i64 = 86400;
 const microsecondsPerSecond: i64 = 1000000;
@@ -20,7 +21,7 @@ export function writeDates(cell: usize, rows: usize, at: usize): bool {
   for (let row: usize = 0; row < rows; row++) {
     const length = load<i32>(lengthsAt + 4 * row);
     let days: i32 = 0;
-    if (length !== nullLength) {
+    if (length !== nullCell) {
       if (!Day.isLength(length)) return false;
       days = Day.since1970(packets + load<u32>(startsAt + 4 * row));
       if (days === noDay) return false;
@@ -38,7 +39,7 @@ export function writeTimestamps(cell: usize, rows: usize, at: usize, decimals: u
   for (let row: usize = 0; row < rows; row++) {
     const length = load<i32>(lengthsAt + 4 * row);
     let value: i64 = 0;
-    if (length !== nullLength) {
+    if (length !== nullCell) {
       if (!Day.isLength(length)) return false;
       const from = packets + load<u32>(startsAt + 4 * row);
       const days = Day.since1970(from);

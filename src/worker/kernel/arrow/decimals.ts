@@ -1,5 +1,6 @@
+import { nullCell } from '../shared/arrow';
 import { minus, point, zero } from '../shared/ascii';
-import { body, lengths, nullLength, packets, starts } from './memory';
+import { body, lengths, packets, starts } from './memory';
 
 /** Up to so many digits, a decimal fits in 64 bits. */
 const digitsMax: u32 = 18;
@@ -19,7 +20,7 @@ export function writeDecimals(cell: usize, rows: usize, at: usize, bytes: usize,
   for (let row: usize = 0; row < rows; row++, to += bytes) {
     const length = load<i32>(lengthsAt + 4 * row);
     let value: i64 = 0;
-    if (length !== nullLength) {
+    if (length !== nullCell) {
       let from = packets + load<u32>(startsAt + 4 * row);
       const end = from + length;
       const isNegative = length > 0 && load<u8>(from) === minus;

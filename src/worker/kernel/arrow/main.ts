@@ -1,6 +1,6 @@
 // Writes the columns of a record batch of Arrow from the rows of MySQL's protocols, column by column. AssemblyScript, as the
-// kernel beside it; src/worker/arrow/kernel.ts loads it. It knows the usual values alone: a function that returns false has met
-// another, and what it wrote is void. The files of src/worker/arrow, which define the values, then write the column.
+// kernel beside it; src/worker/arrow/kernel.ts loads it. It knows the usual values alone: where a function returns false, the
+// files of src/worker/arrow, which define the values, write the column.
 // `cell` is the number of the first cell of a column, `at` a position in the body.
 
 export { findCells } from './cells';

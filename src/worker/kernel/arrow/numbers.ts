@@ -1,6 +1,7 @@
 // Numbers of binary rows. NULL is 0.
 
-import { body, lengths, nullLength, packets, starts } from './memory';
+import { nullCell } from '../shared/arrow';
+import { body, lengths, packets, starts } from './memory';
 
 export function copy1(cell: usize, rows: usize, at: usize): void {
   Numbers.copy<u8>(cell, rows, at);
@@ -27,7 +28,7 @@ export function copyDoubles(cell: usize, rows: usize, at: usize): void {
   const lengthsAt = lengths + 4 * cell;
   for (let row: usize = 0; row < rows; row++) {
     let bits: u64 = 0;
-    if (load<i32>(lengthsAt + 4 * row) !== nullLength) bits = load<u64>(packets + load<u32>(startsAt + 4 * row));
+    if (load<i32>(lengthsAt + 4 * row) !== nullCell) bits = load<u64>(packets + load<u32>(startsAt + 4 * row));
     store<u64>(body + at + 8 * row, (bits & exponentBits) === exponentBits ? 0 : bits);
   }
 }
@@ -38,7 +39,7 @@ class Numbers {
     const lengthsAt = lengths + 4 * cell;
     for (let row: usize = 0; row < rows; row++) {
       let value = <T>0;
-      if (load<i32>(lengthsAt + 4 * row) !== nullLength) value = load<T>(packets + load<u32>(startsAt + 4 * row));
+      if (load<i32>(lengthsAt + 4 * row) !== nullCell) value = load<T>(packets + load<u32>(startsAt + 4 * row));
       store<T>(body + at + sizeof<T>() * row, value);
     }
   }

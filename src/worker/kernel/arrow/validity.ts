@@ -1,4 +1,5 @@
-import { body, lengths, nullLength } from './memory';
+import { nullCell } from '../shared/arrow';
+import { body, lengths } from './memory';
 
 export function countNulls(cell: usize, rows: usize): u32 {
   const start = lengths + 4 * cell;
@@ -8,7 +9,7 @@ export function countNulls(cell: usize, rows: usize): u32 {
   // The sign of a length says whether it is that of NULL.
   for (; at + 16 <= end; at += 16) counts = i32x4.sub(counts, i32x4.shr_s(v128.load(at), 31));
   let count = 0;
-  for (; at < end; at += 4) count += i32(load<i32>(at) === nullLength);
+  for (; at < end; at += 4) count += i32(load<i32>(at) === nullCell);
   count += i32x4.extract_lane(counts, 0) + i32x4.extract_lane(counts, 1);
   return count + i32x4.extract_lane(counts, 2) + i32x4.extract_lane(counts, 3);
 }
@@ -25,6 +26,6 @@ export function writeValidity(cell: usize, rows: usize, at: usize): void {
   }
   if (row === rows) return;
   let bits = 0;
-  for (let bit = 0; row < rows; row++, bit++) bits |= i32(load<i32>(start + 4 * row) !== nullLength) << bit;
+  for (let bit = 0; row < rows; row++, bit++) bits |= i32(load<i32>(start + 4 * row) !== nullCell) << bit;
   store<u8>(to, <u8>bits);
 }

@@ -25,12 +25,3 @@ export const keysBytes = 64 * 1024;
 /** Range of the powers of ten in the `powers` table: enough for every finite double (see kernel/shortest.ts). */
 export const powerMin = -292;
 export const powerMax = 324;
-
-// Of the kernel of Arrow's columns, which has a memory of its own.
-
-/** Bytes of row packets that one call takes. */
-export const arrowPacketsBytes = 512 * 1024;
-/** Cells of those packets. */
-export const arrowCellsMax = 128 * 1024;
-/** Bytes of the body of a record batch. */
-export const arrowBodyBytes = 1024 * 1024;
